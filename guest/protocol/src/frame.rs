@@ -1,0 +1,99 @@
+//! Length-prefixed postcard frames with a cap.
+
+use serde::{Serialize, de::DeserializeOwned};
+use std::io::{self, Read, Write};
+
+/// The longest frame body, in bytes, either side sends or accepts.
+pub const MAX_FRAME: usize = 1 << 20;
+
+/// Why a frame could not be read, written or understood.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The port failed, or closed in the middle of a frame (`UnexpectedEof`).
+    #[error("cannot use the agent port: {0}")]
+    Io(#[from] io::Error),
+    /// The port closed between two frames.
+    #[error("the agent port was closed")]
+    Closed,
+    /// The length is over [`MAX_FRAME`]: a broken or hostile peer.
+    #[error("frame of {0} bytes is over the cap of {MAX_FRAME}")]
+    TooLong(usize),
+    /// The bytes are no message of this version.
+    #[error("malformed frame: {0}")]
+    Malformed(#[from] postcard::Error),
+}
+
+/// The whole frame of `message`: length prefix and body.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
+    let frame = postcard::to_extend(message, vec![0; 4])?;
+    let length = frame.len() - 4;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLong(length));
+    }
+    let mut frame = frame;
+    frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(frame)
+}
+
+/// Writes one frame and flushes it.
+pub fn write_frame(port: &mut impl Write, message: &impl Serialize) -> Result<(), FrameError> {
+    port.write_all(&encode(message)?)?;
+    port.flush()?;
+    Ok(())
+}
+
+/// Reads one frame. A close before its first byte is [`FrameError::Closed`].
+pub fn read_frame<T: DeserializeOwned>(port: &mut impl Read) -> Result<T, FrameError> {
+    let mut prefix = [0; 4];
+    match port.read(&mut prefix) {
+        Ok(0) => return Err(FrameError::Closed),
+        Ok(n) => port.read_exact(&mut prefix[n..])?,
+        Err(error) => return Err(error.into()),
+    }
+    let length = u32::from_le_bytes(prefix) as usize;
+    if length > MAX_FRAME {
+        return Err(FrameError::TooLong(length));
+    }
+    let mut body = vec![0; length];
+    port.read_exact(&mut body)?;
+    let (message, rest) = postcard::take_from_bytes(&body)?;
+    if rest.is_empty() { Ok(message) } else { Err(postcard::Error::DeserializeBadEncoding.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reply, Request};
+
+    fn check(bytes: &[u8], expect: &str) {
+        let mut input = bytes;
+        let found = match read_frame::<Request>(&mut input) {
+            Ok(message) => format!("{message:?}"),
+            Err(error) => format!("error: {error}"),
+        };
+        assert!(found.contains(expect), "found `{found}`, expected `{expect}`");
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let request = Request::ReadFile { path: "trace_clock".into(), max: 100 };
+        check(&encode(&request).unwrap(), &format!("{request:?}"));
+    }
+
+    #[test]
+    fn bad_frames_are_named() {
+        check(b"", "port was closed");
+        check(b"\x05\0", "failed to fill whole buffer");
+        check(b"\x05\0\0\0\x01", "failed to fill whole buffer");
+        check(b"\xff\xff\xff\xff", "over the cap");
+        check(b"\x01\0\0\0\xff", "malformed");
+        // A valid message with bytes behind it is not a valid frame.
+        check(b"\x02\0\0\0\0\0", "malformed");
+    }
+
+    #[test]
+    fn a_message_over_the_cap_is_not_sent() {
+        let error = encode(&Reply::Data(vec![0; MAX_FRAME])).unwrap_err();
+        assert!(matches!(error, FrameError::TooLong(_)), "{error}");
+    }
+}

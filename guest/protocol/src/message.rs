@@ -1,0 +1,204 @@
+//! What the lab can ask of the agent, and what comes back.
+
+use serde::{Deserialize, Serialize};
+
+/// One thing for the agent to do. A path that does not start with `/` is below tracefs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who are you? Answered by [`Reply::Hello`]; always the first request.
+    Hello,
+    /// Writes `data` with a single `write(2)`, as a shell's `echo` does: tracefs parses each
+    /// write on its own. Answered by [`Reply::Done`] or the errno of open, write or close.
+    WriteFile {
+        /// The file.
+        path: String,
+        /// What to write.
+        data: Vec<u8>,
+        /// How to open it.
+        mode: WriteMode,
+    },
+    /// Reads at most `max` bytes from the start of a file: [`Reply::Data`].
+    ReadFile {
+        /// The file.
+        path: String,
+        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        max: u32,
+    },
+    /// The names in a directory, sorted, directories with a `/` behind: [`Reply::Names`].
+    ListDirectory {
+        /// The directory.
+        path: String,
+    },
+    /// Makes a directory, parents included.
+    MakeDirectory {
+        /// The directory.
+        path: String,
+    },
+    /// Removes a file or an empty directory (a tracefs instance is one).
+    Remove {
+        /// What to remove.
+        path: String,
+    },
+    /// Appends a chunk of a file; the first chunk has `offset` 0 and creates or truncates it.
+    Push {
+        /// The file, its directory included, is created.
+        path: String,
+        /// Permission bits.
+        mode: u32,
+        /// Where the chunk goes: the file's length so far.
+        offset: u64,
+        /// The chunk.
+        data: Vec<u8>,
+    },
+    /// Loads a module that was pushed to `path`, with `init_module(2)`.
+    LoadModule {
+        /// A pushed `.ko`.
+        path: String,
+        /// Parameters as insmod takes them: `name=value name=value`.
+        parameters: String,
+    },
+    /// Unloads a module by name.
+    UnloadModule {
+        /// The module's name.
+        name: String,
+    },
+    /// Starts a program: [`Reply::Started`], or the errno of the exec.
+    Spawn {
+        /// Path and arguments; the path is absolute.
+        argv: Vec<String>,
+        /// The whole environment, `NAME=value`.
+        env: Vec<String>,
+        /// What it reads from stdin, then end of file.
+        stdin: Vec<u8>,
+        /// The most bytes of stdout, and of stderr, that are kept; the rest is read and dropped.
+        output_max: u32,
+    },
+    /// Waits until a child has ended and closed its output, or the time is over: [`Reply::Child`].
+    Wait {
+        /// From [`Reply::Started`].
+        child: u32,
+        /// How long, in milliseconds of the guest's clock; 0 only asks.
+        milliseconds: u32,
+    },
+    /// Sends a signal to a child's process group.
+    Kill {
+        /// From [`Reply::Started`].
+        child: u32,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Reads kernel memory through /proc/kcore: [`Reply::Data`], or EFAULT where nothing is mapped.
+    ReadMemory {
+        /// A kernel virtual address.
+        address: u64,
+        /// Bytes, at most 64 KiB.
+        length: u32,
+    },
+    /// Opens every CPU's `trace_pipe_raw` of an instance and sets `tracing_on`.
+    StartTrace {
+        /// The instance's directory below tracefs, `""` for the top-level one.
+        instance: String,
+    },
+    /// Takes what the ring buffer holds, up to about `max` bytes: [`Reply::Pages`].
+    DrainTrace {
+        /// As in `StartTrace`.
+        instance: String,
+        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        max: u32,
+    },
+    /// Clears `tracing_on`; what is in the buffer can still be drained.
+    StopTrace {
+        /// As in `StartTrace`.
+        instance: String,
+    },
+    /// Syncs and powers the machine off. There is no reply.
+    PowerOff,
+}
+
+/// How [`Request::WriteFile`] opens its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteMode {
+    /// `O_WRONLY|O_TRUNC`, a shell's `>`: clears kprobe_events and the filters.
+    Truncate,
+    /// `O_WRONLY|O_APPEND`, a shell's `>>`.
+    Append,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To `Hello`.
+    Hello(Hello),
+    /// It was done and there is nothing to tell.
+    Done,
+    /// Bytes of a file or of memory.
+    Data(Vec<u8>),
+    /// The names in a directory.
+    Names(Vec<String>),
+    /// A program runs; the number names it in `Wait` and `Kill`.
+    Started(u32),
+    /// To `Wait`.
+    Child(ChildState),
+    /// To `DrainTrace`.
+    Pages {
+        /// What each CPU had; a CPU with nothing is left out.
+        cpus: Vec<CpuPages>,
+        /// Whether a buffer still held something when `max` was reached.
+        more: bool,
+    },
+    /// The kernel refused: what was tried, and the positive errno.
+    Errno {
+        /// The system call and its object, as in "write kprobe_events".
+        what: String,
+        /// The errno.
+        errno: i32,
+    },
+}
+
+/// What the agent says of itself and its kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::VERSION`] of the agent.
+    pub version: u32,
+    /// `uname -r`.
+    pub release: String,
+    /// CPUs that are online.
+    pub cpus: u32,
+    /// The kernel's page size in bytes.
+    pub page_size: u32,
+    /// CLOCK_BOOTTIME when the agent was ready, in microseconds.
+    pub ready_micros: u64,
+}
+
+/// Where a child stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChildState {
+    /// Still running when the time was over.
+    Running,
+    /// It exited with this status.
+    Exited(i32, Output),
+    /// This signal ended it.
+    Signaled(i32, Output),
+}
+
+/// What a child wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The process id it had in the guest.
+    pub pid: i32,
+    /// The first bytes of stdout.
+    pub stdout: Vec<u8>,
+    /// The first bytes of stderr.
+    pub stderr: Vec<u8>,
+    /// Bytes of both that were over the limit and dropped.
+    pub dropped: u64,
+}
+
+/// Raw sub-buffers of one CPU, in order, each of the kernel's sub-buffer size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPages {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// Whole pages, one behind the other.
+    pub data: Vec<u8>,
+}

@@ -1,0 +1,29 @@
+//! ftrace-lab: scenario → kernel → machine → recording → verdict → report.
+//!
+//! One module a step of the pipeline, each named by what it yields:
+//!
+//! | module | yields |
+//! |---|---|
+//! | [`scenario`] | YAML → `Scenario` |
+//! | [`kernel`] | `kernels/NAME.yaml` → `Kernel`: source, config, build |
+//! | [`guest`] | agent, modules, workloads → `Initramfs` |
+//! | [`machine`] | `Kernel` + `Initramfs` → `Machine` |
+//! | [`recording`] | `Scenario` on a `Machine` → `Recording` |
+//! | [`trace`] | raw ring buffer → typed events |
+//! | [`verdict`] | `Scenario` × `Recording` → `Verdict` |
+//! | [`report`] | verdicts → terminal, JSON, JUnit |
+//!
+//! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
+//! everything that was built or downloaded lives.
+
+pub mod cache;
+pub mod guest;
+pub mod host;
+pub mod kernel;
+pub mod machine;
+pub mod progress;
+pub mod recording;
+pub mod report;
+pub mod scenario;
+pub mod trace;
+pub mod verdict;
