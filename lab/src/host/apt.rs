@@ -246,7 +246,7 @@ impl Root {
                 apt.progress.line(format!(
                     "warning: using older package lists of Debian {}: {}",
                     self.suite,
-                    last_line(&error)
+                    complaint(&error)
                 ));
                 Ok(())
             }
@@ -322,11 +322,11 @@ fn explain(error: Error, operation: &str) -> Error {
     }
 }
 
-/// The last `E:` line of what apt said, else its last line.
-fn last_line(error: &Error) -> String {
+/// The first `E:` line of what apt said, else its last line.
+fn complaint(error: &Error) -> String {
     let said = format!("{error:#}");
     let lines = || said.lines().map(str::trim);
-    lines().rfind(|line| line.starts_with("E:")).or(lines().next_back()).unwrap_or_default().to_owned()
+    lines().find(|line| line.starts_with("E:")).or(lines().next_back()).unwrap_or_default().to_owned()
 }
 
 fn size_bytes_of(directory: &Path) -> u64 {

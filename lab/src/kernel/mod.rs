@@ -1,1 +1,5 @@
-//! (to be written)
+//! `kernels/NAME.yaml` → `Kernel`: its source, its configuration, its build.
+
+mod version;
+
+pub use version::{KernelVersion, VersionError, VersionReq};
