@@ -23,7 +23,7 @@ mod status;
 mod values;
 
 pub use condition::Condition;
-pub use judge::Judge;
+pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 
