@@ -209,6 +209,7 @@ fn errors_of_the_whole_have_a_place_too() {
         &["unknown bound value `pit`", "expected `pid`"],
     );
     check("expect:\n  - pairs: { enter: efd_write, return: efd_re }\n", "7:40", &["unknown event `efd_re`"]);
+    check("expect:\n  - pairs: { enter: efd_ret, return: efd_ret }\n", "7:38", &["both enter and return"]);
     check(
         "expect:\n  - pairs: { enter: { event: efd_writ }, return: efd_ret }\n",
         "7:30",
