@@ -94,6 +94,11 @@ pub enum Request {
         /// Bytes, at most 64 KiB.
         length: u32,
     },
+    /// The whole kernel log as `syslog(2)` gives it, its newest `max` bytes: [`Reply::Data`].
+    KernelLog {
+        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        max: u32,
+    },
     /// Opens every CPU's `trace_pipe_raw` of an instance and sets `tracing_on`.
     StartTrace {
         /// The instance's directory below tracefs, `""` for the top-level one.
@@ -156,7 +161,7 @@ pub enum Reply {
 }
 
 /// What the agent says of itself and its kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`crate::VERSION`] of the agent.
     pub version: u32,
