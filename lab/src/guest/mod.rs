@@ -1,1 +1,38 @@
-//! (to be written)
+//! What runs in the guest: agent, initramfs and workloads, built from `guest/`.
+//!
+//! Everything here is built once and kept in the cache; when nothing has changed, neither cargo nor
+//! a compiler is started.
+
+mod agent;
+mod debian_rust;
+pub mod initramfs;
+mod toolchain;
+mod workloads;
+
+use crate::{cache::Cache, progress::Progress};
+use anyhow::Result;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// The C compiler for the guest, and the linker of the agent.
+const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
+
+/// What a guest is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The initramfs whose /init is the agent.
+    pub initramfs: PathBuf,
+    /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. The
+    /// same program with its symbols lies beside each, with `.debug` behind its name.
+    pub workloads: BTreeMap<String, PathBuf>,
+}
+
+/// Builds the guest's part of the repository at `root`.
+pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
+    let agent = agent::build(cache, root, progress)?;
+    let initramfs = initramfs::of_init(cache, &agent)?;
+    let workloads = workloads::build(cache, &root.join("guest/workloads"), progress)?;
+    Ok(Guest { initramfs, workloads })
+}
