@@ -311,3 +311,7 @@ fn objects_in(directory: &Path) -> u64 {
     }
     count
 }
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;
