@@ -3,11 +3,22 @@
 //! A pure function. What is written where follows the kernel's Documentation/trace; nothing here
 //! knows of a guest.
 
-use crate::scenario::{EventSpec, TraceSetup};
+use crate::{
+    kernel::Kernel,
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, Requires, TraceSetup},
+};
 use protocol::WriteMode;
 
-/// How large each CPU's ring buffer is unless a scenario says otherwise, in KiB.
-pub const DEFAULT_BUFFER_KB: u32 = 4096;
+/// What a scenario requires and this kernel does not have, in words.
+pub fn unmet(requires: &Requires, kernel: &Kernel) -> Option<String> {
+    if let Some(versions) = &requires.kernel
+        && !versions.matches(&kernel.version)
+    {
+        return Some(format!("it is for kernels {versions}, and this one is {}", kernel.version));
+    }
+    let missing = requires.config.iter().find(|symbol| !kernel.config().is_set(symbol))?;
+    Some(format!("CONFIG_{missing} is not set in this kernel"))
+}
 
 /// What is written to tracefs before the first step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,7 +49,7 @@ impl Plan {
             plan.set("trace_clock", clock.name());
         }
         for (option, on) in &trace.options {
-            plan.set(format!("options/{option}"), if *on { "1" } else { "0" });
+            plan.set(format!("options/{}", option.as_str()), if *on { "1" } else { "0" });
         }
         for (file, functions) in [
             ("set_ftrace_filter", &trace.functions),
@@ -46,7 +57,7 @@ impl Plan {
             ("set_graph_function", &trace.graph_functions),
         ] {
             for function in functions {
-                plan.add(file, function);
+                plan.add(file, function.as_str());
             }
         }
         for event in &trace.events {
@@ -54,33 +65,23 @@ impl Plan {
         }
         // Last: from here on functions are traced.
         if let Some(tracer) = &trace.tracer {
-            plan.set("current_tracer", tracer);
+            plan.set("current_tracer", tracer.as_str());
         }
         plan
     }
 
     fn event(&mut self, event: &EventSpec) {
-        let (directory, filter, triggers) = match event {
-            EventSpec::Event(event) => (event.event.replace(':', "/"), &event.filter, &event.triggers),
-            EventSpec::Kprobe(probe) => {
-                let head = format!("p:{}/{} {}", probe.group, probe.name, probe.kprobe);
-                self.add("kprobe_events", definition(head, &probe.args));
-                (format!("{}/{}", probe.group, probe.name), &probe.filter, &probe.triggers)
-            }
-            EventSpec::Kretprobe(probe) => {
-                let maxactive = probe.maxactive.map(|count| count.to_string()).unwrap_or_default();
-                let head = format!("r{maxactive}:{}/{} {}", probe.group, probe.name, probe.kretprobe);
-                self.add("kprobe_events", definition(head, &probe.args));
-                (format!("{}/{}", probe.group, probe.name), &probe.filter, &probe.triggers)
-            }
-        };
-        if let Some(filter) = filter {
-            self.set(format!("events/{directory}/filter"), filter);
+        if let Some(definition) = event.definition() {
+            self.add("kprobe_events", definition);
         }
-        for trigger in triggers {
-            self.add(format!("events/{directory}/trigger"), trigger);
+        let directory = format!("events/{}/{}", event.group(), event.name());
+        if let Some(filter) = event.filter() {
+            self.set(format!("{directory}/filter"), filter);
         }
-        self.set(format!("events/{directory}/enable"), "1");
+        for trigger in event.triggers() {
+            self.add(format!("{directory}/trigger"), trigger.as_str());
+        }
+        self.set(format!("{directory}/enable"), "1");
     }
 
     fn set(&mut self, file: impl Into<String>, text: impl Into<String>) {
@@ -92,7 +93,59 @@ impl Plan {
     }
 }
 
-/// A line of `kprobe_events`.
-fn definition<'a>(head: String, args: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    args.into_iter().fold(head, |line, (name, fetch)| format!("{line} {name}={fetch}"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(yaml: &str, expect: &[&str]) {
+        let trace: TraceSetup = serde_yaml::from_str(yaml).unwrap();
+        let found: Vec<String> = Plan::of(&trace)
+            .arming
+            .iter()
+            .map(|arm| {
+                let arrow = if arm.mode == WriteMode::Append { ">>" } else { ">" };
+                format!("{} {arrow} {}", arm.text, arm.file)
+            })
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn nothing_asked_for_still_has_a_buffer() {
+        check("{}", &["0 > tracing_on", "4096 > buffer_size_kb"]);
+    }
+
+    #[test]
+    fn everything_is_armed_before_the_tracer() {
+        check(
+            "{ tracer: function, functions: [vfs_write, 'eventfd_*'], clock: mono, buffer_kb: 64, \
+               options: { func_stack_trace: true } }",
+            &[
+                "0 > tracing_on",
+                "64 > buffer_size_kb",
+                "mono > trace_clock",
+                "1 > options/func_stack_trace",
+                "vfs_write >> set_ftrace_filter",
+                "eventfd_* >> set_ftrace_filter",
+                "function > current_tracer",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_probe_is_defined_filtered_and_enabled_in_this_order() {
+        check(
+            "events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
+               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ]",
+            &[
+                "0 > tracing_on",
+                "4096 > buffer_size_kb",
+                "r4:g/r vfs_read ret=$retval >> kprobe_events",
+                "ret > 0 > events/g/r/filter",
+                "stacktrace >> events/g/r/trigger",
+                "1 > events/g/r/enable",
+                "1 > events/sched/sched_switch/enable",
+            ],
+        );
+    }
 }

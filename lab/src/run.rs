@@ -9,6 +9,7 @@ use crate::{
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
     machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, qemu},
+    plan::unmet,
     progress::Progress,
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
@@ -59,7 +60,8 @@ pub struct Prepared {
 /// Builds what is not built yet.
 pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<Prepared> {
     let tree = options.kernel_tree.as_deref();
-    let kernels = options.kernels.iter().map(|name| kernel::build(cache, &options.root, name, tree, progress));
+    let kernels =
+        options.kernels.iter().map(|name| kernel::build(cache, &options.root, name, tree, progress));
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     Ok(Prepared { kernels, guest })
@@ -99,7 +101,7 @@ pub fn run(
             let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
             task.note(&found.name);
             let result = one(kernel, &prepared.guest, found, scenario, &directory)?;
-            if options.fail_fast && result.status.is_failure() {
+            if options.fail_fast && !result.status.is_good() {
                 stop.store(true, Ordering::SeqCst);
             }
             let mut store = store.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
@@ -109,7 +111,8 @@ pub fn run(
         }
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.jobs.clamp(1, work.len().max(1))).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> =
+            (0..options.jobs.clamp(1, work.len().max(1))).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| match worker.join() {
             Ok(result) => result,
             Err(_) => bail!("a worker panicked"),
@@ -166,7 +169,12 @@ fn empty_results(prepared: &Prepared) -> Result<Results> {
     });
     Ok(Results {
         schema: SCHEMA,
-        run: Run { started: report::now(), seconds: 0.0, first_machine_micros: report::now_micros(), complete: false },
+        run: Run {
+            started: report::now(),
+            seconds: 0.0,
+            first_machine_micros: report::now_micros(),
+            complete: false,
+        },
         host: Host {
             architecture: std::env::consts::ARCH.to_owned(),
             cpus: thread::available_parallelism().map_or(1, usize::from),
@@ -180,11 +188,19 @@ fn empty_results(prepared: &Prepared) -> Result<Results> {
 
 /// One scenario on one kernel, from power-on to verdict. An error is the lab's own; whatever the
 /// guest does is a verdict.
-pub fn one(kernel: &Kernel, guest: &Guest, found: &Found, scenario: &Scenario, run: &Path) -> Result<ScenarioResult> {
+pub fn one(
+    kernel: &Kernel,
+    guest: &Guest,
+    found: &Found,
+    scenario: &Scenario,
+    run: &Path,
+) -> Result<ScenarioResult> {
     let started = Instant::now();
     let relative = format!("{}/{}", kernel.name, found.name);
-    let (verdict, recording) = match scenario.requires.unmet(kernel) {
-        Some(reason) => (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default()),
+    let (verdict, recording) = match unmet(&scenario.requires, kernel) {
+        Some(reason) => {
+            (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
+        }
         None => {
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join("scenario.yaml"))
@@ -213,7 +229,7 @@ pub fn one(kernel: &Kernel, guest: &Guest, found: &Found, scenario: &Scenario, r
 fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
     let spec = machine_spec(kernel, guest);
     match Machine::boot(&spec, directory, BOOT_DEADLINE) {
-        Ok(mut machine) => recording::record(scenario, &mut machine, guest, directory),
+        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }
 }
@@ -226,9 +242,9 @@ pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
         initramfs: guest.initramfs.clone(),
         machine: machine.machine.clone(),
         cpu: machine.cpu.clone(),
-        cpus: machine.cpus,
-        memory: machine.memory.clone(),
-        cmdline: kernel.spec.cmdline.clone(),
+        cpus: machine.smp,
+        memory: machine.memory.to_string(),
+        cmdline: kernel.spec.cmdline.split_whitespace().map(str::to_owned).collect(),
     }
 }
 

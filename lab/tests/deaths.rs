@@ -127,12 +127,8 @@ fn a_guest_that_reboots_is_said() {
 fn a_request_that_takes_too_long_meets_its_deadline() {
     let setting = setting();
     let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
-    let spawn = Request::Spawn {
-        argv: vec!["/no/such/program".into()],
-        env: vec![],
-        stdin: vec![],
-        output_max: 100,
-    };
+    let spawn =
+        Request::Spawn { argv: vec!["/no/such/program".into()], env: vec![], stdin: vec![], output_max: 100 };
     let reply = machine.call(&spawn, BOOT_DEADLINE).unwrap();
     assert!(matches!(reply, protocol::Reply::Errno { errno: 2, .. }), "{reply:?}");
     // The guest's answer takes longer than a microsecond.

@@ -42,7 +42,10 @@ fn main() -> Result<ExitCode> {
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !listing {
         let ignored = conclusion.num_ignored;
-        println!("scenarios: {} passed, {} failed, {ignored} skipped", conclusion.num_passed, conclusion.num_failed);
+        println!(
+            "scenarios: {} passed, {} failed, {ignored} skipped",
+            conclusion.num_passed, conclusion.num_failed
+        );
     }
     Ok(conclusion.exit_code())
 }

@@ -2,10 +2,10 @@
 
 use crate::exit;
 use anyhow::Result;
-use lab::host;
+use lab::host::prerequisites::doctor;
 
 pub(crate) fn run() -> Result<u8> {
-    let checks = host::doctor();
+    let checks = doctor();
     for check in &checks {
         let mark = match (check.ok, check.required) {
             (true, _) => "ok",
@@ -14,11 +14,10 @@ pub(crate) fn run() -> Result<u8> {
         };
         println!("{mark:8}  {check}");
     }
-    match host::install_command(&checks) {
-        Some(command) => {
-            println!("\nto install what is missing:\n  {command}");
-            Ok(exit::LAB)
-        }
-        None => Ok(exit::SUCCESS),
-    }
+    let ready = checks.iter().all(|check| check.ok || !check.required);
+    println!(
+        "\n{}",
+        if ready { "this machine is ready" } else { "`cargo xtask lab run --yes` installs what is missing" }
+    );
+    Ok(if ready { exit::SUCCESS } else { exit::LAB })
 }

@@ -25,9 +25,7 @@ impl List {
     pub(crate) fn run(self) -> Result<u8> {
         let scenarios = selected(&self.paths, self.filter.as_ref())?;
         if self.json {
-            let entry = |(found, scenario): &(lab::scenario::Found, lab::scenario::Scenario)| {
-                serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary })
-            };
+            let entry = |(found, scenario): &(lab::scenario::Found, lab::scenario::Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary });
             let list: Vec<_> = scenarios.iter().map(entry).collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         } else {

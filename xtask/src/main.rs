@@ -12,8 +12,8 @@ mod setup;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use lab::host::{Interrupted, MissingPrerequisites, interrupt};
-use std::{path::Path, process::ExitCode};
+use lab::{host::interrupt, kernel::SpecError, scenario::ScenarioError};
+use std::{fmt, path::Path, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
 #[derive(Parser)]
@@ -93,4 +93,24 @@ fn run(arguments: Arguments) -> Result<u8> {
 /// The repository this xtask was built from.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A command line that asks for something that is not there.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::error::Error for Usage {}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which exit code an error means: a file or a name that the user got wrong, or the lab's own.
+fn code_of(error: &anyhow::Error) -> u8 {
+    let invalid = error
+        .chain()
+        .any(|cause| cause.is::<ScenarioError>() || cause.is::<SpecError>() || cause.is::<Usage>());
+    if invalid { exit::INVALID } else { exit::LAB }
 }

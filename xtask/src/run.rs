@@ -1,6 +1,6 @@
 //! `cargo xtask lab run`
 
-use crate::{exit, root, setup::Setup};
+use crate::{Usage, exit, root, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -60,7 +60,9 @@ impl Run {
             kernels: self.kernels,
             kernel_tree: self.kernel_tree,
             scenarios,
-            jobs: self.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+            jobs: self
+                .jobs
+                .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
             results: self.results.unwrap_or_else(|| root().join("results")),
             fail_fast: self.fail_fast,
         };
@@ -85,7 +87,7 @@ pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<
         })
         .collect::<Result<Vec<_>>>()?;
     if scenarios.is_empty() {
-        return Err(scenario::NoScenario.into());
+        return Err(Usage("no scenario matches; `cargo xtask lab list` shows what there is".into()).into());
     }
     Ok(scenarios)
 }
@@ -94,7 +96,7 @@ fn code(results: &lab::report::Results) -> u8 {
     let statuses = || results.scenarios.iter().map(|scenario| scenario.status);
     if statuses().any(|status| status == lab::verdict::Status::LabError) {
         exit::LAB
-    } else if statuses().any(lab::verdict::Status::is_failure) {
+    } else if !statuses().all(lab::verdict::Status::is_good) {
         exit::FAILED
     } else {
         exit::SUCCESS

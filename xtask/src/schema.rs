@@ -13,7 +13,8 @@ pub(crate) struct Schema {}
 impl Schema {
     pub(crate) fn run(self) -> Result<u8> {
         let path = root().join("scenarios/schema.json");
-        fs::write(&path, lab::scenario::schema()).with_context(|| format!("cannot write `{}`", path.display()))?;
+        fs::write(&path, lab::scenario::schema())
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
         println!("wrote {}", path.display());
         Ok(exit::SUCCESS)
     }

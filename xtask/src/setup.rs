@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use lab::{cache::Cache, host, progress::Progress};
+use lab::{cache::Cache, host::prerequisites, progress::Progress};
 use std::env;
 
 /// Host packages that are missing.
@@ -17,7 +17,7 @@ impl Setup {
     /// Makes sure that the host has what is needed, and opens the cache.
     pub(crate) fn ensure(self, progress: &Progress) -> Result<Cache> {
         let yes = self.yes || env::var("CI").is_ok_and(|value| value == "true");
-        host::ensure(yes, progress)?;
+        prerequisites::ensure(yes, progress)?;
         Cache::open()
     }
 }

@@ -18,6 +18,7 @@ mod children;
 mod events;
 mod files;
 mod kcore;
+mod kernel_log;
 mod modules;
 mod mounts;
 mod port;

@@ -3,7 +3,7 @@
 use crate::{
     children::{Children, Program, Standing},
     events::{Events, Source},
-    files, kcore, modules,
+    files, kcore, kernel_log, modules,
     port::{Filled, Port},
     power_off,
     refusal::Refusal,
@@ -186,6 +186,9 @@ impl Server {
             }
             Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
             Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
+            Request::KernelLog { max } => {
+                kernel_log::read(files::DATA_MAX.min(max as usize)).map(Reply::Data)
+            }
             Request::StartTrace { instance } => trace::start(&instance).map(done),
             Request::DrainTrace { instance, max } => trace::drain(&instance, max),
             Request::StopTrace { instance } => trace::stop(&instance).map(done),

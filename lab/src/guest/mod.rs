@@ -10,7 +10,7 @@ mod toolchain;
 mod workloads;
 
 use crate::{cache::Cache, progress::Progress};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -35,4 +35,10 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
     let initramfs = initramfs::of_init(cache, &agent)?;
     let workloads = workloads::build(cache, &root.join("guest/workloads"), progress)?;
     Ok(Guest { initramfs, workloads })
+}
+
+/// An initramfs whose /init is the workload `name`: a guest without an agent.
+pub fn bare(cache: &Cache, guest: &Guest, name: &str) -> Result<PathBuf> {
+    let Some(program) = guest.workloads.get(name) else { bail!("no workload is called `{name}`") };
+    initramfs::of_init(cache, program)
 }

@@ -23,6 +23,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The kernel that is tested unless another one is named.
+pub const DEFAULT: &str = "6.12";
+
 /// A kernel that was built and can be booted.
 #[derive(Clone, Debug)]
 pub struct Kernel {

@@ -22,7 +22,8 @@ impl Recorder<'_> {
             _ => None,
         });
         let Some((arm, errno)) = refused else { return Ok(None) };
-        let mut reason = format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_raw(errno));
+        let mut reason =
+            format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_number(errno));
         if let Reply::Data(log) = self.call(&read("error_log"))?
             && !log.is_empty()
         {

@@ -9,6 +9,7 @@ mod tape;
 
 use crate::{
     guest::Guest,
+    kernel::Kernel,
     machine::{Death, Machine},
     plan::Plan,
     report::StepResult,
@@ -18,7 +19,7 @@ use protocol::{Reply, Request};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 use tape::Tape;
@@ -48,19 +49,28 @@ pub struct Recording {
 
 /// Runs a scenario on a machine that has just booted. `directory` gets `trace.dat`, `kernel.log`
 /// and `steps/`.
-pub fn record(scenario: &Scenario, machine: &mut Machine, guest: &Guest, directory: &Path) -> Recording {
+pub fn record(
+    scenario: &Scenario,
+    kernel: &Kernel,
+    machine: &mut Machine,
+    guest: &Guest,
+    directory: &Path,
+) -> Recording {
     let mut recording = Recording::default();
     let mut stage = String::from("arming the trace");
     let until = Instant::now() + scenario.timeout;
-    let mut recorder = Recorder { machine, guest, directory, until, pushed: BTreeSet::new(), tape: None };
+    let system_map = kernel.system_map();
+    let pushed = BTreeSet::new();
+    let mut recorder = Recorder { machine, guest, directory, system_map, until, pushed, tape: None };
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
-        recording.death = Some((death, stage));
+        recording.death = Some((death, stage.clone()));
         recording.kernel_log = recorder.machine.console();
     }
     if let Err(error) = fs::write(directory.join("kernel.log"), &recording.kernel_log)
         && recording.death.is_none()
     {
-        recording.death = Some((Death::Lab(anyhow::Error::from(error).context("cannot write `kernel.log`")), stage));
+        recording.death =
+            Some((Death::Lab(anyhow::Error::from(error).context("cannot write `kernel.log`")), stage));
     }
     recording
 }
@@ -70,6 +80,7 @@ struct Recorder<'a> {
     machine: &'a mut Machine,
     guest: &'a Guest,
     directory: &'a Path,
+    system_map: PathBuf,
     until: Instant,
     /// Workloads that are in the guest already.
     pushed: BTreeSet<String>,
@@ -77,7 +88,12 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    fn run(&mut self, scenario: &Scenario, recording: &mut Recording, stage: &mut String) -> Result<(), Death> {
+    fn run(
+        &mut self,
+        scenario: &Scenario,
+        recording: &mut Recording,
+        stage: &mut String,
+    ) -> Result<(), Death> {
         let plan = Plan::of(&scenario.trace);
         recording.unarmed = self.arm(&plan)?;
         if recording.unarmed.is_some() {
@@ -97,12 +113,17 @@ impl Recorder<'_> {
         ended.and(collected)
     }
 
-    fn steps(&mut self, scenario: &Scenario, recording: &mut Recording, stage: &mut String) -> Result<(), Death> {
+    fn steps(
+        &mut self,
+        scenario: &Scenario,
+        recording: &mut Recording,
+        stage: &mut String,
+    ) -> Result<(), Death> {
         for (index, step) in scenario.steps.iter().enumerate() {
-            *stage = format!("step {} (`{step}`)", index + 1);
+            *stage = format!("step {} (`{}`)", index + 1, step.text);
             let result = self.step(index + 1, step)?;
             recording.steps.push(result);
-            if matches!(step, Step::Write(_)) {
+            if matches!(step.value, Step::Write(_)) {
                 self.learn_formats()?;
             }
         }
@@ -112,7 +133,7 @@ impl Recorder<'_> {
     fn collect(&mut self, scenario: &Scenario, recording: &mut Recording) -> Result<(), Death> {
         self.stop_trace()?;
         recording.trace = true;
-        recording.files = self.files(&scenario.evidence_files())?;
+        recording.files = self.files(&Vec::new())?;
         recording.kernel_log = self.kernel_log()?;
         Ok(())
     }

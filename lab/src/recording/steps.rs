@@ -4,7 +4,7 @@ use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
     machine::Death,
     report::StepResult,
-    scenario::{Errno, Read, Step, TextCheck, Workload, Write},
+    scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
@@ -27,9 +27,9 @@ const KILL: i32 = 9;
 
 impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
-    pub(super) fn step(&mut self, number: usize, step: &Step) -> Result<StepResult, Death> {
-        let mut result = StepResult { text: step.to_string(), passed: true, ..StepResult::default() };
-        let failures = match step {
+    pub(super) fn step(&mut self, number: usize, step: &Written<Step>) -> Result<StepResult, Death> {
+        let mut result = StepResult { text: step.text.clone(), passed: true, ..StepResult::default() };
+        let failures = match &step.value {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
@@ -39,12 +39,18 @@ impl Recorder<'_> {
         Ok(result)
     }
 
-    fn workload(&mut self, number: usize, step: &Workload, output: &mut Vec<String>) -> Result<Vec<String>, Death> {
-        let Some(name) = step.workload.first() else { return Ok(vec!["no workload is named".into()]) };
+    fn workload(
+        &mut self,
+        number: usize,
+        step: &Workload,
+        output: &mut Vec<String>,
+    ) -> Result<Vec<String>, Death> {
+        let name = step.workload.program();
         if let Err(reason) = self.push(name)? {
             return Ok(vec![reason]);
         }
-        let argv = std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.iter().skip(1).cloned());
+        let argv =
+            std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.arguments().iter().cloned());
         let spawn = Request::Spawn {
             argv: argv.collect(),
             env: step.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
@@ -53,7 +59,9 @@ impl Recorder<'_> {
         };
         let child = match self.call(&spawn)? {
             Reply::Started(child) => child,
-            Reply::Errno { errno, what } => return Ok(vec![format!("{what}: {}", Errno::from_raw(errno))]),
+            Reply::Errno { errno, what } => {
+                return Ok(vec![format!("{what}: {}", Errno::from_number(errno))]);
+            }
             other => return Err(unexpected("a new process", &other)),
         };
         let (ended, said) = self.wait(child)?;
@@ -78,7 +86,9 @@ impl Recorder<'_> {
                 Reply::Child(ChildState::Exited(status, output)) => {
                     return Ok((format!("exit status {status}"), output));
                 }
-                Reply::Child(ChildState::Signaled(signal, output)) => return Ok((format!("signal {signal}"), output)),
+                Reply::Child(ChildState::Signaled(signal, output)) => {
+                    return Ok((format!("signal {signal}"), output));
+                }
                 other => return Err(unexpected("a child's state", &other)),
             }
         }
@@ -117,7 +127,7 @@ impl Recorder<'_> {
     fn write(&mut self, step: &Write) -> Result<Vec<String>, Death> {
         let mode = if step.append { WriteMode::Append } else { WriteMode::Truncate };
         let data = format!("{}\n", step.text).into_bytes();
-        let mut requests = vec![Request::WriteFile { path: step.write.clone(), data, mode }];
+        let mut requests = vec![Request::WriteFile { path: step.write.to_string(), data, mode }];
         if step.error_log.is_some() {
             // An earlier refusal must not stand in for this one.
             let clear =
@@ -143,7 +153,7 @@ impl Recorder<'_> {
         check_errno(step.errno, Some(&reply), &mut failures);
         if let Reply::Data(data) = &reply {
             output.push(self.keep(number, "text", data)?);
-            check_text(&step.read, step.text.as_ref(), data, &mut failures);
+            check_text(step.read.as_str(), step.text.as_ref(), data, &mut failures);
         }
         Ok(failures)
     }
@@ -167,11 +177,11 @@ fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut
 fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
     match (expected, reply) {
         (None, Some(Reply::Errno { what, errno })) => {
-            failures.push(format!("expected success, found {what}: {}", Errno::from_raw(*errno)));
+            failures.push(format!("expected success, found {what}: {}", Errno::from_number(*errno)));
         }
-        (Some(expected), Some(Reply::Errno { errno, .. })) if expected.raw() == *errno => {}
+        (Some(expected), Some(Reply::Errno { errno, .. })) if expected.number() == *errno => {}
         (Some(expected), Some(Reply::Errno { errno, .. })) => {
-            failures.push(format!("expected {expected}, found {}", Errno::from_raw(*errno)));
+            failures.push(format!("expected {expected}, found {}", Errno::from_number(*errno)));
         }
         (Some(expected), _) => failures.push(format!("expected {expected}, found success")),
         (None, _) => {}

@@ -30,7 +30,11 @@ fn case(scenario: &ScenarioResult) -> TestCase {
         _ => TestCaseStatus::non_success(NonSuccessKind::Error),
     };
     if scenario.status != Status::Passed {
-        status.set_message(format!("{}: {}", scenario.status, scenario.reason.lines().next().unwrap_or_default()));
+        status.set_message(format!(
+            "{}: {}",
+            scenario.status,
+            scenario.reason.lines().next().unwrap_or_default()
+        ));
         status.set_type(scenario.status.to_string());
         status.set_description(scenario.reason.clone());
     }

@@ -39,7 +39,8 @@ impl Place {
         // A temporary directory is private; a result is for whoever may read the run.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&path, mode).with_context(|| format!("cannot open up `{}`", path.display()))?;
-        fs::rename(&path, &self.target).with_context(|| format!("cannot put `{}` in place", self.target.display()))
+        fs::rename(&path, &self.target)
+            .with_context(|| format!("cannot put `{}` in place", self.target.display()))
     }
 }
 
@@ -55,7 +56,9 @@ pub fn create_directory(results: &Path, kernels: &[String]) -> Result<PathBuf> {
         let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
         let path = results.join(format!("{time}-{what}{suffix}"));
         match fs::create_dir(&path) {
-            Ok(()) => return path.canonicalize().with_context(|| format!("cannot resolve `{}`", path.display())),
+            Ok(()) => {
+                return path.canonicalize().with_context(|| format!("cannot resolve `{}`", path.display()));
+            }
             // Another run of the same second.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("cannot make `{}`", path.display())),

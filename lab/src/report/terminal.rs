@@ -43,7 +43,7 @@ impl Terminal {
         for outcome in &result.expectations {
             let held = outcome.status == OutcomeStatus::Passed;
             if self.verbose || !held {
-                indent(&mut text, 2, &format!("expectation {}: {}", outcome.status, outcome.text));
+                indent(&mut text, 2, &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text));
                 indent(&mut text, 4, &outcome.detail);
             }
         }
@@ -63,6 +63,14 @@ impl Terminal {
     }
 }
 
+fn held_or_not(status: OutcomeStatus) -> &'static str {
+    match status {
+        OutcomeStatus::Passed => "held",
+        OutcomeStatus::Failed => "broken",
+        OutcomeStatus::Inconclusive => "inconclusive",
+    }
+}
+
 /// The last line of a run: how many of each status.
 pub fn summary(results: &Results) -> String {
     let mut text = String::new();
@@ -79,7 +87,8 @@ pub fn summary(results: &Results) -> String {
 
 fn indent(text: &mut String, by: usize, lines: &str) {
     for line in lines.lines() {
-        let line: String = line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        let line: String =
+            line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:by$}{line}", "");
     }

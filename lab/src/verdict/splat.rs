@@ -68,7 +68,10 @@ mod tests {
 
     #[test]
     fn the_first_line_of_a_splat_is_found() {
-        check("[    0.000000] Booting Linux on physical CPU 0x0\n<6>[    1.0] Run /init as init process", None);
+        check(
+            "[    0.000000] Booting Linux on physical CPU 0x0\n<6>[    1.0] Run /init as init process",
+            None,
+        );
         check(
             "<6>[ 1.0] fine\n<4>[    2.104242] WARNING: CPU: 1 PID: 44 at kernel/trace/ftrace.c:2100 ftrace_bug",
             Some((Status::Splat, "WARNING: CPU: 1 PID: 44 at kernel/trace/ftrace.c:2100 ftrace_bug")),
