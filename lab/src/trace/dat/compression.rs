@@ -1,0 +1,55 @@
+//! The compression of version 7 files: zstd or zlib, sections whole and trace data in chunks.
+
+use anyhow::{Context, Result, bail};
+use std::io::Read;
+
+/// How a file's compressed sections are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    /// Nothing is.
+    None,
+    /// Zstandard frames.
+    Zstd,
+    /// zlib streams.
+    Zlib,
+}
+
+impl Compression {
+    /// The algorithm a file names.
+    pub(super) fn named(name: &str) -> Result<Compression> {
+        match name {
+            "none" => Ok(Compression::None),
+            "zstd" => Ok(Compression::Zstd),
+            "zlib" => Ok(Compression::Zlib),
+            other => bail!("the file is compressed with `{other}`; zstd and zlib can be read"),
+        }
+    }
+
+    /// Unpacks `packed` into `out`, which it replaces; `size` bytes must come out.
+    pub(super) fn unpack(self, packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        // One byte more than promised tells a block that is too long.
+        let most = size as u64 + 1;
+        match self {
+            Compression::None => bail!("a compressed section in a file that names no compression"),
+            Compression::Zlib => {
+                flate2::read::ZlibDecoder::new(packed)
+                    .take(most)
+                    .read_to_end(out)
+                    .context("cannot unpack a zlib block")?;
+            }
+            Compression::Zstd => {
+                ruzstd::decoding::StreamingDecoder::new(packed)
+                    .map_err(anyhow::Error::new)
+                    .context("cannot unpack a zstd block")?
+                    .take(most)
+                    .read_to_end(out)
+                    .context("cannot unpack a zstd block")?;
+            }
+        }
+        if out.len() != size {
+            bail!("a compressed block unpacks to other than the {size} bytes it promises");
+        }
+        Ok(())
+    }
+}

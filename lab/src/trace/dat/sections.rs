@@ -1,0 +1,86 @@
+//! The parts that both versions share: how formats, symbols and names of tasks are laid out.
+
+use super::input::{Input, into_text};
+use crate::trace::metadata::Texts;
+use anyhow::{Result, bail};
+use std::io::Read;
+
+/// The most event systems, and the most events of one system.
+const EVENTS_MAX: u32 = 65_536;
+/// The longest name of a system or a buffer, in bytes.
+pub(super) const NAME_MAX: usize = 4096;
+
+/// `header_page` and `header_event`.
+pub(super) fn header_info(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    input.literal(b"header_page\0", "the mark `header_page`")?;
+    texts.header_page = sized_text(input, "`header_page`")?;
+    input.literal(b"header_event\0", "the mark `header_event`")?;
+    texts.header_event = sized_text(input, "`header_event`")?;
+    Ok(())
+}
+
+/// The formats of ftrace's own entries.
+pub(super) fn ftrace_formats(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    system(input, "ftrace", texts)
+}
+
+/// The formats of all other events, system by system.
+pub(super) fn event_formats(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    let systems = count(input, "the number of event systems")?;
+    for _ in 0..systems {
+        let name = input.string(NAME_MAX, "the name of an event system")?;
+        system(input, &name, texts)?;
+    }
+    Ok(())
+}
+
+fn system(input: &mut Input<impl Read>, name: &str, texts: &mut Texts) -> Result<()> {
+    let events = count(input, "the number of events of a system")?;
+    for _ in 0..events {
+        if texts.formats.len() >= EVENTS_MAX as usize {
+            bail!("the file has more than {EVENTS_MAX} event formats");
+        }
+        texts.formats.push((name.to_owned(), sized_text(input, "an event format")?));
+    }
+    Ok(())
+}
+
+/// The text of `/proc/kallsyms`.
+pub(super) fn kallsyms(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    let length = input.u32("the size of the symbols")?;
+    texts.kallsyms = input.text(u64::from(length), "the symbols")?;
+    Ok(())
+}
+
+/// The text of `printk_formats`.
+pub(super) fn printk_formats(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    let length = input.u32("the size of the printk formats")?;
+    texts.printk_formats = input.text(u64::from(length), "the printk formats")?;
+    Ok(())
+}
+
+/// The text of `saved_cmdlines`.
+pub(super) fn saved_cmdlines(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
+    texts.saved_cmdlines = sized_text(input, "the names of tasks")?;
+    Ok(())
+}
+
+/// The text of an option, without the NUL behind it.
+pub(super) fn option_text(data: Vec<u8>) -> String {
+    let mut text = into_text(data);
+    text.truncate(text.trim_end_matches('\0').len());
+    text
+}
+
+fn sized_text(input: &mut Input<impl Read>, what: &str) -> Result<String> {
+    let length = input.u64("the size of a text")?;
+    input.text(length, what)
+}
+
+fn count(input: &mut Input<impl Read>, what: &str) -> Result<u32> {
+    let count = input.u32(what)?;
+    if count > EVENTS_MAX {
+        bail!("{what} is {count}, more than {EVENTS_MAX}");
+    }
+    Ok(count)
+}

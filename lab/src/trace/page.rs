@@ -1,0 +1,313 @@
+//! One sub-buffer of the kernel's ring buffer, as `trace_pipe_raw` hands it out.
+//!
+//! A sub-buffer is a header (time stamp, commit field, flags of lost events) and a run of records,
+//! each a 32-bit word of type and time delta with its payload behind. Where the header's fields
+//! lie is the kernel's own word, read from `events/header_page`; the record word is checked
+//! against `events/header_event`. Nothing here allocates, and no byte is believed before it was
+//! checked against the size of the page. Little-endian only.
+
+use super::text::Declaration;
+use std::ops::Range;
+use thiserror::Error;
+
+/// The largest sub-buffer accepted, in bytes. Linux stops at order 7 of 64 KiB pages.
+pub const SUB_BUFFER_MAX: usize = 8 << 20;
+
+/// Bits of the commit field that are the length; the flags stand above them.
+const COMMIT_LENGTH: u64 = (1 << 27) - 1;
+/// Commit flag: events were lost between the sub-buffer before and this one.
+const MISSED_EVENTS: u64 = 1 << 31;
+/// Commit flag: how many were lost is stored behind the committed bytes.
+const MISSED_STORED: u64 = 1 << 30;
+
+const TYPE_PADDING: u32 = 29;
+const TYPE_TIME_EXTEND: u32 = 30;
+const TYPE_TIME_STAMP: u32 = 31;
+/// An absolute stamp has 59 bits; the five above are those of the time before it.
+const STAMP_BITS: u32 = 59;
+
+/// What is wrong with a sub-buffer or with the description of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PageError {
+    /// `header_page` lacks a field, or its numbers make no page.
+    #[error("`header_page` does not describe a sub-buffer: {0}")]
+    Layout(&'static str),
+    /// `header_event` describes records this decoder does not know.
+    #[error("`header_event` describes an unknown record header: {0}")]
+    RecordHeader(&'static str),
+    /// Fewer bytes than one sub-buffer.
+    #[error("the page has {found} bytes instead of {expected}")]
+    Short {
+        /// Bytes there are.
+        found: usize,
+        /// Bytes of a sub-buffer.
+        expected: usize,
+    },
+    /// The commit field names more bytes than the page has.
+    #[error("{committed} bytes are committed to a page that holds {room}")]
+    Commit {
+        /// From the commit field.
+        committed: u64,
+        /// Bytes of data a page holds.
+        room: usize,
+    },
+    /// A record reaches beyond the committed bytes.
+    #[error("the record at byte {at} reaches beyond the {committed} committed bytes")]
+    Record {
+        /// Offset of the record in the data of the page.
+        at: usize,
+        /// Committed bytes.
+        committed: usize,
+    },
+}
+
+/// Where the fields of a sub-buffer lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    timestamp: usize,
+    commit: usize,
+    commit_size: usize,
+    data: usize,
+    data_size: usize,
+}
+
+impl PageLayout {
+    /// Reads `events/header_page`.
+    pub fn parse(header_page: &str) -> Result<PageLayout, PageError> {
+        let mut layout = PageLayout { timestamp: 0, commit: 0, commit_size: 0, data: 0, data_size: 0 };
+        let mut seen = 0;
+        for declaration in header_page.lines().filter_map(Declaration::parse) {
+            match declaration.name {
+                "timestamp" if declaration.size == 8 => layout.timestamp = declaration.offset,
+                "commit" => (layout.commit, layout.commit_size) = (declaration.offset, declaration.size),
+                "data" => (layout.data, layout.data_size) = (declaration.offset, declaration.size),
+                _ => continue,
+            }
+            seen += 1;
+        }
+        if seen != 3 {
+            return Err(PageError::Layout("it lacks `timestamp`, `commit` or `data`"));
+        }
+        layout.checked()
+    }
+
+    fn checked(self) -> Result<PageLayout, PageError> {
+        if !matches!(self.commit_size, 4 | 8) {
+            return Err(PageError::Layout("`commit` is neither 4 nor 8 bytes"));
+        }
+        let end = |offset: usize, size: usize| offset.checked_add(size).unwrap_or(usize::MAX);
+        if end(self.timestamp, 8) > self.data || end(self.commit, self.commit_size) > self.data {
+            return Err(PageError::Layout("the header reaches into `data`"));
+        }
+        if end(self.data, self.data_size) > SUB_BUFFER_MAX || self.data_size < 16 {
+            return Err(PageError::Layout("`data` is too small or too large"));
+        }
+        Ok(self)
+    }
+
+    /// Bytes of a whole sub-buffer, header included.
+    pub fn size(&self) -> usize {
+        self.data + self.data_size
+    }
+
+    /// Bytes of a `long` of the traced kernel.
+    pub fn long_size(&self) -> usize {
+        self.commit_size
+    }
+
+    /// Reads the header of the sub-buffer at the start of `bytes`.
+    pub fn page(&self, bytes: &[u8]) -> Result<Page, PageError> {
+        let size = self.size();
+        let Some(bytes) = bytes.get(..size) else {
+            return Err(PageError::Short { found: bytes.len(), expected: size });
+        };
+        let timestamp = word64(bytes, self.timestamp);
+        let commit = match self.commit_size {
+            4 => u64::from(word32(bytes, self.commit)),
+            _ => word64(bytes, self.commit),
+        };
+        let committed = commit & COMMIT_LENGTH;
+        let room = self.data_size;
+        if committed > room as u64 {
+            return Err(PageError::Commit { committed, room });
+        }
+        let end = self.data + committed as usize;
+        let missed = (commit & MISSED_EVENTS != 0).then(|| {
+            // The count is a `long` behind the records, where the page had room for one.
+            let stored = commit & MISSED_STORED != 0 && end + self.commit_size <= size;
+            Missed(stored.then(|| match self.commit_size {
+                4 => u64::from(word32(bytes, end)),
+                _ => word64(bytes, end),
+            }))
+        });
+        Ok(Page { missed, cursor: Cursor { start: self.data, at: self.data, end, time: timestamp } })
+    }
+}
+
+/// Checks that `events/header_event` describes the record header this decoder knows.
+pub fn check_record_header(header_event: &str) -> Result<(), PageError> {
+    // Each row: what a line starts with, and what it must say if it is there.
+    const KNOWN: [(&str, &str, &str); 5] = [
+        ("type_len", "5 bits", "`type_len` is not 5 bits"),
+        ("time_delta", "27 bits", "`time_delta` is not 27 bits"),
+        ("padding", "type == 29", "padding is not type 29"),
+        ("time_extend", "type == 30", "a time extend is not type 30"),
+        ("time_stamp", "type == 31", "a time stamp is not type 31"),
+    ];
+    for line in header_event.lines() {
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        for (known, says, complaint) in KNOWN {
+            if name.trim() == known && rest.trim() != says {
+                return Err(PageError::RecordHeader(complaint));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Events lost before a sub-buffer: how many, where the kernel had room to say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed(pub Option<u64>);
+
+/// The header of a sub-buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Set when events were lost between the sub-buffer before and this one.
+    pub missed: Option<Missed>,
+    /// Stands before the first record.
+    pub cursor: Cursor,
+}
+
+/// A place in a sub-buffer. It does not hold the bytes, so that the buffer they are in can be
+/// refilled; the same bytes must be handed to every call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    start: usize,
+    at: usize,
+    end: usize,
+    time: u64,
+}
+
+/// One record: its time in units of the trace clock, and where its payload lies in the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Units of the trace clock, nanoseconds for all but `counter` and the like.
+    pub time: u64,
+    /// The payload's place in the bytes of the page.
+    pub payload: Range<usize>,
+}
+
+impl Cursor {
+    /// A cursor at its end: no page was read yet.
+    pub fn exhausted() -> Cursor {
+        Cursor { start: 0, at: 0, end: 0, time: 0 }
+    }
+
+    /// Steps over padding and time records to the next event; `None` at the end of the page.
+    #[inline]
+    pub fn next(&mut self, page: &[u8]) -> Result<Option<Record>, PageError> {
+        if self.end > page.len() {
+            return Err(PageError::Short { found: page.len(), expected: self.end });
+        }
+        while self.at < self.end {
+            let at = self.at;
+            let room = self.end - at;
+            if room < 4 {
+                return Err(self.overrun(at));
+            }
+            let word = word32(page, at);
+            let (kind, delta) = (word & 0x1f, u64::from(word >> 5));
+            if (1..TYPE_PADDING).contains(&kind) {
+                let length = kind as usize * 4;
+                if length + 4 > room {
+                    return Err(self.overrun(at));
+                }
+                self.at = at + 4 + length;
+                self.time = self.time.wrapping_add(delta);
+                return Ok(Some(Record { time: self.time, payload: at + 4..self.at }));
+            }
+            // A padding without a delta fills the rest of the page and has no length.
+            if kind == TYPE_PADDING && delta == 0 {
+                self.at = self.end;
+                break;
+            }
+            if room < 8 {
+                return Err(self.overrun(at));
+            }
+            let array = word32(page, at + 4);
+            if let Some(record) = self.long_record(kind, delta, array, at, room)? {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The records whose second word counts: time records, discarded events, long payloads.
+    fn long_record(
+        &mut self,
+        kind: u32,
+        delta: u64,
+        array: u32,
+        at: usize,
+        room: usize,
+    ) -> Result<Option<Record>, PageError> {
+        let time = u64::from(array) << 27 | delta;
+        match kind {
+            TYPE_TIME_EXTEND => {
+                self.time = self.time.wrapping_add(time);
+                self.at = at + 8;
+            }
+            TYPE_TIME_STAMP => {
+                self.time = absolute(time, self.time);
+                self.at = at + 8;
+            }
+            // A discarded event: its length stands in for it, and its delta still counts, since
+            // the next delta was measured from it.
+            TYPE_PADDING => {
+                let length = array as usize;
+                if length < 4 || length > room - 4 {
+                    return Err(self.overrun(at));
+                }
+                self.time = self.time.wrapping_add(delta);
+                self.at = at + 4 + length;
+            }
+            // The length counts its own word.
+            _ => {
+                let length = array as usize;
+                if length < 4 || length > room - 4 {
+                    return Err(self.overrun(at));
+                }
+                self.time = self.time.wrapping_add(delta);
+                self.at = (at + 4 + length.next_multiple_of(4)).min(self.end);
+                return Ok(Some(Record { time: self.time, payload: at + 8..at + 4 + length }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn overrun(&self, at: usize) -> PageError {
+        PageError::Record { at: at - self.start, committed: self.end - self.start }
+    }
+}
+
+/// An absolute time stamp with the top bits of the time before it, one up if it would go back.
+fn absolute(stamp: u64, before: u64) -> u64 {
+    let top = before >> STAMP_BITS << STAMP_BITS;
+    if top == 0 {
+        return stamp;
+    }
+    let time = top | stamp;
+    if time < before { time.wrapping_add(1 << STAMP_BITS) } else { time }
+}
+
+/// The 32-bit word at `at`. The caller has checked that it lies in `bytes`.
+#[inline]
+fn word32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u32::from_le_bytes(*chunk))
+}
+
+/// The 64-bit word at `at`. The caller has checked that it lies in `bytes`.
+#[inline]
+fn word64(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_le_bytes(*chunk))
+}

@@ -1,0 +1,10 @@
+//! The `print fmt:` of an event: the tables in it that give numbers names, and the event as text.
+
+mod expression;
+mod lexer;
+mod render;
+mod table;
+
+pub(super) use render::Printer;
+pub(super) use table::tables;
+pub use table::{Printed, Table};

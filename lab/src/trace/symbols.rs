@@ -1,0 +1,161 @@
+//! Addresses to symbols, from the text of `/proc/kallsyms` or a `System.map`.
+
+use std::collections::HashMap;
+
+/// How far behind a symbol an address may lie and still be called by it, in bytes. Beyond lies
+/// what no symbol covers: memory between the modules, user space.
+const REACH_MAX: u64 = 16 << 20;
+
+/// A table of symbols, sorted by address.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    text: String,
+    /// Address and the name's place in `text`. Of several names of one address the one that
+    /// stands first in the text is kept, as the kernel does.
+    entries: Vec<Entry>,
+    modules: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: u64,
+    start: u32,
+    length: u16,
+    /// 0 for the kernel, else one more than the place in `modules`.
+    module: u16,
+}
+
+/// What an address is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// The symbol's name.
+    pub name: &'a str,
+    /// Bytes from the symbol to the address.
+    pub offset: u64,
+    /// The module the symbol is in; `None` for the kernel itself.
+    pub module: Option<&'a str>,
+}
+
+impl Symbols {
+    /// Reads `ADDRESS TYPE NAME [MODULE]` lines. Lines that are none are passed over, as are
+    /// absolute symbols, whose values are no addresses, and a text whose addresses are all 0
+    /// (kptr_restrict) leaves the table empty.
+    pub fn parse(text: String) -> Symbols {
+        let mut entries = Vec::with_capacity(text.len() / 48);
+        let mut modules: Vec<String> = Vec::new();
+        let mut numbers: HashMap<&str, u16> = HashMap::new();
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            let Some((address, name, module)) = entry(line) else { continue };
+            let module = match module {
+                None => 0,
+                Some(module) => *numbers.entry(module).or_insert_with(|| {
+                    if modules.len() < usize::from(u16::MAX) {
+                        modules.push(module.to_owned());
+                    }
+                    modules.len() as u16
+                }),
+            };
+            let name_at = start + (name.as_ptr() as usize - line.as_ptr() as usize);
+            if let (Ok(start), Ok(length)) = (u32::try_from(name_at), u16::try_from(name.len())) {
+                entries.push(Entry { address, start, length, module });
+            }
+        }
+        // Stable, so the first of several names stays first; sorted already for the most part.
+        entries.sort_by_key(|entry| entry.address);
+        entries.dedup_by_key(|entry| entry.address);
+        entries.shrink_to_fit();
+        Symbols { text, entries, modules }
+    }
+
+    /// Whether there is no symbol at all.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many addresses have a name.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The symbol that `address` lies in or behind.
+    pub fn resolve(&self, address: u64) -> Option<Symbol<'_>> {
+        let after = self.entries.partition_point(|entry| entry.address <= address);
+        let entry = self.entries.get(after.checked_sub(1)?)?;
+        let offset = address - entry.address;
+        if offset > REACH_MAX {
+            return None;
+        }
+        let module = usize::from(entry.module).checked_sub(1);
+        Some(Symbol {
+            name: self.name(entry),
+            offset,
+            module: module.and_then(|at| self.modules.get(at)).map(String::as_str),
+        })
+    }
+
+    /// The lowest address that bears `name`. A linear search.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.entries.iter().find(|entry| self.name(entry) == name).map(|entry| entry.address)
+    }
+
+    fn name(&self, entry: &Entry) -> &str {
+        let start = entry.start as usize;
+        self.text.get(start..start + usize::from(entry.length)).unwrap_or("?")
+    }
+}
+
+/// One line, taken apart: address, name, module.
+fn entry(line: &str) -> Option<(u64, &str, Option<&str>)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let kind = words.next()?;
+    let name = words.next()?;
+    let module = words.next().and_then(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    // `$x` and `$d` mark code and data inside an arm64 function; they name nothing.
+    (address != 0 && kind.len() == 1 && !kind.eq_ignore_ascii_case("a") && !name.starts_with('$'))
+        .then_some((address, name, module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+ffff800080000000 T _text
+ffff800080000000 T __pi__text
+0000000000000000 A fixed_percpu_data
+ffff800080010000 T vfs_write
+ffff800080010100 t $x
+ffff800080010200 T ksys_write
+ffff80007a000000 t hook_callback\t[ftracehook]
+nonsense
+";
+
+    #[test]
+    fn resolve() {
+        let symbols = Symbols::parse(TEXT.to_owned());
+        let check = |address: u64, expect: Option<(&str, u64, Option<&str>)>| {
+            let found = symbols.resolve(address).map(|s| (s.name, s.offset, s.module));
+            assert_eq!(found, expect, "{address:#x}");
+        };
+        check(0xffff_8000_8000_0000, Some(("_text", 0, None)));
+        check(0xffff_8000_8001_01ff, Some(("vfs_write", 0x1ff, None)));
+        check(0xffff_8000_8001_0200, Some(("ksys_write", 0, None)));
+        check(0xffff_8000_7a00_0010, Some(("hook_callback", 0x10, Some("ftracehook"))));
+        check(0xffff_8000_7900_0000, None);
+        check(0xffff_8000_9900_0000, None);
+        check(0x1000, None);
+        assert_eq!(symbols.address("vfs_write"), Some(0xffff_8000_8001_0000));
+        assert_eq!(symbols.address("vfs_read"), None);
+    }
+
+    #[test]
+    fn hidden_addresses_name_nothing() {
+        let symbols = Symbols::parse("0000000000000000 T _text\n0000000000000000 T vfs_write\n".to_owned());
+        assert!(symbols.is_empty());
+        assert_eq!(symbols.resolve(0), None);
+    }
+}
