@@ -39,7 +39,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 17] = [
+const TABLE: [Prerequisite; 18] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -82,7 +82,9 @@ const TABLE: [Prerequisite; 17] = [
         ..program("libelf", "libelf-dev", "building kernels with BTF")
     },
     // What kernels from 6.15 on ask for.
-    Prerequisite { minimum: "1.22", ..program("pahole", "dwarves", "building kernels with BTF") },
+    Prerequisite { minimum: "1.22", ..program("pahole", "pahole", "building kernels with BTF") },
+    // The kernel's resolve_btfids is built from a header that a script writes.
+    program("python3", "python3", "building kernels with BTF"),
     program("xz", "xz-utils", "unpacking kernel sources"),
     program("apt-get", "apt", "fetching kernel sources and toolchains"),
     program("dpkg-deb", "dpkg", "unpacking kernel sources and toolchains"),
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_version_has_to_be_new_enough() {
-        let tool = Prerequisite { minimum: "1.22", ..program("pahole", "dwarves", "BTF") };
+        let tool = Prerequisite { minimum: "1.22", ..program("pahole", "pahole", "BTF") };
         let check = |present: bool, found: Option<&str>, ok: bool, text: &str| {
             let check = Check::of(&tool, present, found.map(|found| found.parse().unwrap()));
             assert_eq!((check.ok, check.to_string().as_str()), (ok, text));

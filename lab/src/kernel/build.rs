@@ -34,7 +34,7 @@ use std::{
 const LAYOUT: &str = "1";
 
 /// How many objects a first build is expected to have.
-const OBJECTS_EXPECTED: u64 = 1600;
+const OBJECTS_EXPECTED: u64 = 900;
 
 /// What has to be there after make, relative to the build directory, beside the modules.
 const OUTPUTS: [&str; 6] =

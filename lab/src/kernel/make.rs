@@ -38,6 +38,8 @@ pub(super) fn make(cache: &Path, directory: &Path) -> Tool {
         "KBUILD_BUILD_VERSION=1",
         // Without it a git tree's version gets a `+`.
         "LOCALVERSION=",
+        // No kernel here has Rust in it, but kconfig notes the version of a rustc it finds.
+        "RUSTC=no-rustc",
     ]);
     for name in FOREIGN {
         tool = tool.env_remove(name);
@@ -101,13 +103,15 @@ const ERROR_LINES: usize = 10;
 
 /// What the compiler, the linker or a script complained about in a log, first things first.
 pub(super) fn complaints(log: &str) -> String {
-    const MARKERS: [&str; 7] = [
+    const MARKERS: [&str; 9] = [
         " error: ",
         " fatal error: ",
         "undefined reference to",
         "ERROR: ",
         "FAILED: ",
         "No space left on device",
+        "No such file or directory",
+        ": not found",
         "Killed",
     ];
     let wanted = |line: &&str| MARKERS.iter().any(|marker| line.contains(marker));
@@ -157,6 +161,10 @@ mod tests {
         check(
             "make: bison: No such file\nmake[2]: *** [parser] Error 127\n",
             "make[2]: *** [parser] Error 127",
+        );
+        check(
+            "/usr/bin/env: 'python3': No such file or directory\nmake[5]: *** [x.h] Error 127\n",
+            "/usr/bin/env: 'python3': No such file or directory",
         );
         check("ld: a.o: undefined reference to `y'\n", "ld: a.o: undefined reference to `y'");
         check(&"x.c:1:1: error: e\n".repeat(50), &["x.c:1:1: error: e"; 10].join("\n"));
