@@ -247,3 +247,7 @@ fn kill_group(leader: Pid, signal: i32) -> Result<(), Errno> {
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
 }
+
+#[cfg(test)]
+#[path = "children_tests.rs"]
+mod tests;

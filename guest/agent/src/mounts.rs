@@ -4,7 +4,7 @@ use rustix::{
     io::Errno,
     mount::{MountFlags, mount},
 };
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 /// Type, and where; in this order, for some lie below others.
 const MOUNTS: &[(&str, &str)] = &[
@@ -19,6 +19,14 @@ const MOUNTS: &[(&str, &str)] = &[
     ("tmpfs", "/run"),
 ];
 
+/// Names that programs expect in /dev and the kernel leaves to user space.
+const LINKS: &[(&str, &str)] = &[
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
 /// Mounts the table. A kernel without one of them is told of on the console and lived with: the
 /// request that needs it gets an errno.
 pub(crate) fn mount_all() {
@@ -30,5 +38,9 @@ pub(crate) fn mount_all() {
             Ok(()) | Err(Errno::BUSY) => {}
             Err(errno) => eprintln!("agent: cannot mount {kind} on `{at}`: {errno}"),
         }
+    }
+    for (to, at) in LINKS {
+        // It is there in a whole userland, and cannot be made where /dev could not be mounted.
+        let _ = symlink(to, at);
     }
 }

@@ -17,10 +17,11 @@ const PACKAGE: &str = "agent";
 /// All that is built, below the repository's root: files, and directories of files.
 const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "guest/agent", "guest/protocol"];
 
-/// The agent's program in the cache, built if its sources or the toolchain have changed.
-pub(super) fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<PathBuf> {
+/// The agent's program in the cache, built if its sources or the toolchain have changed, of which the
+/// cross compiler, by its version, is a part: it links, and brings the C library.
+pub(super) fn build(cache: &Cache, root: &Path, compiler: &str, progress: &Progress) -> Result<PathBuf> {
     let toolchain = Toolchain::find(cache, progress)?;
-    let key = key(root, toolchain.identity())?;
+    let key = key(root, &format!("{} {compiler}", toolchain.identity()))?;
     let waiting = || progress.line("another lab is building the agent; waiting");
     let entry = cache.entry("agent", &key, waiting, |into| {
         let _task = progress.task("building the agent", None);

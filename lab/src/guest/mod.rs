@@ -9,8 +9,8 @@ pub mod initramfs;
 mod toolchain;
 mod workloads;
 
-use crate::{cache::Cache, progress::Progress};
-use anyhow::{Result, bail};
+use crate::{cache::Cache, host::process::Tool, progress::Progress};
+use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -31,9 +31,10 @@ pub struct Guest {
 
 /// Builds the guest's part of the repository at `root`.
 pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
-    let agent = agent::build(cache, root, progress)?;
+    let compiler = cross_gcc_version()?;
+    let agent = agent::build(cache, root, &compiler, progress)?;
     let initramfs = initramfs::of_init(cache, &agent)?;
-    let workloads = workloads::build(cache, &root.join("guest/workloads"), progress)?;
+    let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
     Ok(Guest { initramfs, workloads })
 }
 
@@ -41,4 +42,13 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
 pub fn bare(cache: &Cache, guest: &Guest, name: &str) -> Result<PathBuf> {
     let Some(program) = guest.workloads.get(name) else { bail!("no workload is called `{name}`") };
     initramfs::of_init(cache, program)
+}
+
+/// The cross compiler's own words about its version, which name the distribution's build too.
+fn cross_gcc_version() -> Result<String> {
+    Tool::new(CROSS_GCC).arg("--version").env("LC_ALL", "C").run().with_context(|| {
+        format!(
+            "cannot run `{CROSS_GCC}`, which builds for the guest; Debian's package is gcc-aarch64-linux-gnu"
+        )
+    })
 }

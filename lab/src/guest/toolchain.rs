@@ -4,7 +4,10 @@
 //! Both are used with the cargo that runs the lab. That cargo has put settings of its own build
 //! into the environment, and the user may have put more there; none of them reach the agent's.
 
-use super::{CROSS_GCC, debian_rust};
+use super::{
+    CROSS_GCC,
+    debian_rust::{self, DebianRust},
+};
 use crate::{cache::Cache, host::process::Tool, progress::Progress};
 use anyhow::{Context, Result};
 use std::{
@@ -22,6 +25,8 @@ const GNU: &str = "aarch64-unknown-linux-gnu";
 /// A compiler, and what cargo has to be told to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Toolchain {
+    /// The cargo that is called.
+    cargo: OsString,
     /// The target triple.
     target: &'static str,
     /// Another compiler than cargo would take.
@@ -35,26 +40,37 @@ pub(super) struct Toolchain {
 impl Toolchain {
     /// The toolchain to use on this host; fetches Debian's if need be.
     pub(super) fn find(cache: &Cache, progress: &Progress) -> Result<Toolchain> {
-        let active = Active::find()?;
-        match active.has(MUSL) {
-            true => Ok(Toolchain::musl(&active)),
-            false => {
-                let rust = debian_rust::obtain(cache, progress).with_context(|| {
-                    format!(
-                        "no Rust toolchain for the guest; with rustup, `rustup target add {MUSL}` makes \
-                         the active one serve"
-                    )
-                })?;
-                Ok(Toolchain::debian(rust.rustc, &rust.identity))
-            }
+        // The cargo and the rustc that run the lab, else those on `PATH`.
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let active = Active::ask(&rustc)?;
+        Toolchain::choose(cargo, &active, || debian_rust::obtain(cache, progress))
+    }
+
+    fn choose(
+        cargo: OsString,
+        active: &Active,
+        debian: impl FnOnce() -> Result<DebianRust>,
+    ) -> Result<Toolchain> {
+        if active.has(MUSL) {
+            return Ok(Toolchain::musl(cargo, active));
         }
+        let hint = || {
+            format!(
+                "no Rust toolchain for the guest; with rustup, `rustup target add {MUSL}` makes the \
+                 active one serve"
+            )
+        };
+        let rust = debian().with_context(hint)?;
+        Ok(Toolchain::debian(cargo, rust))
     }
 
     /// The active toolchain. Its own lld links, since the musl target brings all else that is
     /// needed; a toolchain without one has the cross compiler link.
-    fn musl(active: &Active) -> Toolchain {
+    fn musl(cargo: OsString, active: &Active) -> Toolchain {
         let linker = if active.has_lld() { "rust-lld" } else { CROSS_GCC };
         Toolchain {
+            cargo,
             target: MUSL,
             rustc: None,
             linker,
@@ -64,13 +80,14 @@ impl Toolchain {
     }
 
     /// Debian's, with the C library of the cross compiler.
-    fn debian(rustc: PathBuf, identity: &str) -> Toolchain {
+    fn debian(cargo: OsString, rust: DebianRust) -> Toolchain {
         Toolchain {
+            cargo,
             target: GNU,
-            rustc: Some(rustc),
+            identity: format!("{GNU} {CROSS_GCC} {}", rust.identity),
+            rustc: Some(rust.rustc),
             linker: CROSS_GCC,
             rustflags: "-C target-feature=+crt-static",
-            identity: format!("{GNU} {CROSS_GCC} {identity}"),
         }
     }
 
@@ -82,7 +99,7 @@ impl Toolchain {
     /// The command that builds `package` of the workspace at `root`, with the profile of the same
     /// name, below `target_directory`.
     pub(super) fn cargo_build(&self, root: &Path, package: &str, target_directory: &Path) -> Tool {
-        let mut tool = Tool::new(cargo())
+        let mut tool = Tool::new(&self.cargo)
             .args(["build", "--locked", "--package", package, "--profile", package])
             .args(["--target", self.target, "--target-dir"])
             .arg(target_directory)
@@ -114,11 +131,6 @@ impl Toolchain {
     }
 }
 
-/// The cargo that runs the lab, else the one on `PATH`.
-fn cargo() -> OsString {
-    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
 /// Whether a variable is about some other build: cargo's words to what it runs, and settings that
 /// would change what is built. The network's, the registries' and rustup's choice of a toolchain
 /// stay.
@@ -141,10 +153,9 @@ struct Active {
 }
 
 impl Active {
-    fn find() -> Result<Active> {
-        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    fn ask(rustc: &OsStr) -> Result<Active> {
         let ask = |args: &[&str]| {
-            Tool::new(&rustc).args(args).run().context("cannot ask the active Rust compiler about itself")
+            Tool::new(rustc).args(args).run().context("cannot ask the active Rust compiler about itself")
         };
         Active::parse(&ask(&["--print", "sysroot"])?, &ask(&["-vV"])?)
     }
@@ -165,112 +176,5 @@ impl Active {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    const VERSION: &str = "rustc 1.95.0 (59807616e 2026-04-14)\nhost: x86_64-unknown-linux-gnu\n";
-
-    fn active(sysroot: &Path) -> Active {
-        Active::parse(&format!("{}\n", sysroot.display()), VERSION).unwrap()
-    }
-
-    #[test]
-    fn the_musl_target_is_there_if_its_library_is() {
-        let sysroot = tempfile::tempdir().unwrap();
-        let active = active(sysroot.path());
-        assert!(!active.has(MUSL));
-        fs::create_dir_all(sysroot.path().join("lib/rustlib").join(MUSL).join("lib")).unwrap();
-        assert!(active.has(MUSL) && !active.has(GNU));
-        assert_eq!(Toolchain::musl(&active).linker, CROSS_GCC);
-        let bin = sysroot.path().join("lib/rustlib/x86_64-unknown-linux-gnu/bin");
-        fs::create_dir_all(&bin).unwrap();
-        fs::write(bin.join("rust-lld"), "").unwrap();
-        assert_eq!(Toolchain::musl(&active).linker, "rust-lld");
-    }
-
-    #[test]
-    fn a_compiler_that_names_no_host_is_refused() {
-        let error = Active::parse("/sysroot", "cc 1.0").unwrap_err();
-        assert!(format!("{error:#}").contains("names no host"), "{error:#}");
-    }
-
-    fn check_environment(toolchain: &Toolchain, expect: &[(&str, &str)]) {
-        let found = toolchain.environment();
-        let found: Vec<_> =
-            found.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        assert_eq!(found, expect);
-    }
-
-    #[test]
-    fn each_way_has_its_linker_and_compiler() {
-        let musl = Toolchain::musl(&active(Path::new("/none")));
-        check_environment(
-            &musl,
-            &[
-                ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", CROSS_GCC),
-                ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", "-C target-feature=+crt-static"),
-            ],
-        );
-        assert!(musl.identity().contains("1.95.0 (59807616e"), "{}", musl.identity());
-        let debian = Toolchain::debian("/cache/rustc".into(), "1.96.0+dfsg1-1");
-        check_environment(
-            &debian,
-            &[
-                ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", CROSS_GCC),
-                ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static"),
-                ("RUSTC", "/cache/rustc"),
-            ],
-        );
-        assert_eq!(
-            debian.built(Path::new("/t"), "agent"),
-            Path::new("/t/aarch64-unknown-linux-gnu/agent/agent")
-        );
-    }
-
-    #[test]
-    fn settings_of_another_build_are_known() {
-        let check = |name: &str, expect| assert_eq!(is_of_another_build(OsStr::new(name)), expect, "{name}");
-        for name in [
-            "CARGO_TARGET_DIR",
-            "CARGO_ENCODED_RUSTFLAGS",
-            "CARGO_BUILD_TARGET",
-            "CARGO_MANIFEST_DIR",
-            "CARGO_PKG_VERSION",
-            "CARGO_PROFILE_AGENT_OPT_LEVEL",
-            "CARGO_MAKEFLAGS",
-            "RUSTC",
-            "RUSTC_WRAPPER",
-            "RUSTFLAGS",
-            "RUSTDOCFLAGS",
-            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
-        ] {
-            check(name, true);
-        }
-        for name in [
-            "CARGO",
-            "CARGO_HOME",
-            "CARGO_NET_OFFLINE",
-            "CARGO_HTTP_PROXY",
-            "RUSTUP_TOOLCHAIN",
-            "RUSTUP_HOME",
-            "CARGO_REGISTRIES_MINE_INDEX",
-            "RUST_BACKTRACE",
-            "PATH",
-        ] {
-            check(name, false);
-        }
-    }
-
-    /// Runs the command with a cargo that tells what it was called with.
-    #[test]
-    fn cargo_is_called_for_the_target_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let toolchain = Toolchain::debian("/cache/rustc".into(), "1");
-        let tool = toolchain.cargo_build(directory.path(), "agent", Path::new("/t"));
-        let line = format!("{tool:?}");
-        for word in ["--locked", "--profile", "--target-dir", "aarch64-unknown-linux-gnu", "/cache/rustc"] {
-            assert!(line.contains(word), "{line}");
-        }
-    }
-}
+#[path = "toolchain_tests.rs"]
+mod tests;

@@ -26,13 +26,18 @@ const FLAGS: [&str; 9] = [
     "-Werror",
 ];
 
-/// Builds what has changed among the sources in the directory `sources`; all programs by name.
-pub(super) fn build(cache: &Cache, sources: &Path, progress: &Progress) -> Result<BTreeMap<String, PathBuf>> {
-    let compiler = compiler_version()?;
+/// Builds what has changed among the sources in the directory `sources`, or since another version of
+/// the compiler; all programs by name.
+pub(super) fn build(
+    cache: &Cache,
+    sources: &Path,
+    compiler: &str,
+    progress: &Progress,
+) -> Result<BTreeMap<String, PathBuf>> {
     let (programs, headers) = read_sources(sources)?;
     let mut built = BTreeMap::new();
     for (name, source) in programs {
-        let key = key(&compiler, &headers, &name, &source);
+        let key = key(compiler, &headers, &name, &source);
         let waiting = || progress.line(format!("another lab is building the workload {name}; waiting"));
         let entry = cache.entry("workloads", &key, waiting, |into| {
             let _task = progress.task(format!("building the workload {name}"), None);
@@ -73,15 +78,6 @@ fn key(compiler: &str, headers: &BTreeMap<String, Vec<u8>>, name: &str, source: 
         key = key.input(header, text);
     }
     key.finish(name)
-}
-
-/// The compiler's own words about its version, which name the distribution's build too.
-fn compiler_version() -> Result<String> {
-    Tool::new(CROSS_GCC).arg("--version").env("LC_ALL", "C").run().with_context(|| {
-        format!(
-            "cannot run `{CROSS_GCC}`, which builds for the guest; Debian's package is gcc-aarch64-linux-gnu"
-        )
-    })
 }
 
 /// Compiles `source` to `program`, without symbols, and to the same with `.debug` behind, with.
