@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::{fs, time::Instant};
+use std::fs;
 
 /// Where workloads are pushed to.
 const WORKLOADS: &str = "/workloads";
@@ -22,8 +22,6 @@ const WAIT_MILLIS: u32 = 20;
 /// The permissions of a pushed program.
 const EXECUTABLE: u32 = 0o755;
 
-/// SIGKILL.
-const KILL: i32 = 9;
 
 impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
