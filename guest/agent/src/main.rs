@@ -6,7 +6,9 @@
 //!    makes no sense with EBADMSG, and one over the cap with EMSGSIZE, after which everything is
 //!    dropped until the lab closes the port.
 //! 3. When the port closes, the children of that connection are killed and forgotten, whatever was
-//!    half received is dropped, the console is told, and the next connection starts afresh.
+//!    half received is dropped, the console is told, and the next connection starts afresh. The
+//!    kernel tells of a close later than it hands out bytes: what a next connection sends in that
+//!    moment still counts as the former's.
 //! 4. Every process that loses its parent is reaped.
 //! 5. When there is no port, or it cannot be used any more, the console is told and the machine is
 //!    powered off.
