@@ -10,7 +10,7 @@ impl Trace {
     pub fn display(&self, event: &Event<'_>) -> String {
         let mut line = String::with_capacity(128);
         let time = if self.metadata().counts_nanoseconds() {
-            format!("{}.{:09}", event.time / 1_000_000_000, event.time % 1_000_000_000)
+            format!("{:>5}.{:09}", event.time / 1_000_000_000, event.time % 1_000_000_000)
         } else {
             event.time.to_string()
         };
@@ -34,11 +34,11 @@ fn append_fields(event: &Event<'_>, line: &mut String) {
     for field in event.format().own_fields() {
         let Some(value) = event.value(field) else { continue };
         let _ = write!(line, "{}{}=", if line.len() == start { "" } else { " " }, field.name);
-        append_value(event, field, &value, line);
+        append_value(field, &value, line);
     }
 }
 
-fn append_value(event: &Event<'_>, field: &FieldFormat, value: &Value<'_>, line: &mut String) {
+fn append_value(field: &FieldFormat, value: &Value<'_>, line: &mut String) {
     let _ = match value {
         Value::Unsigned(number) if field.is_pointer() => write!(line, "{number:#x}"),
         Value::Signed(number) => write!(line, "{number}"),
@@ -51,7 +51,7 @@ fn append_value(event: &Event<'_>, field: &FieldFormat, value: &Value<'_>, line:
                 if number > 0 {
                     line.push(',');
                 }
-                append_value(event, field, item, line);
+                append_value(field, item, line);
             }
             line.push('}');
             Ok(())

@@ -124,20 +124,18 @@ impl<'t> CpuStream<'t> {
     pub(super) fn trailing(&mut self, stats: Option<&CpuStats>) -> [Option<Loss>; 3] {
         let told = self.loss();
         let stats = stats.copied().unwrap_or_default();
-        let untold = stats.overrun.saturating_add(stats.commit_overrun).saturating_sub(self.told);
+        let untold = stats.overrun.saturating_sub(self.told);
         // Where a page did not say how many, the rest is most likely its.
-        let behind = (untold > 0 && !self.told_without_number).then(|| Loss {
+        let behind = (untold > 0 && !self.told_without_number).then_some(Loss {
             cpu: self.cpu,
             lost: Some(untold),
             after: self.last,
             before: None,
         });
-        let dropped = (stats.dropped > 0).then(|| Loss {
-            cpu: self.cpu,
-            lost: Some(stats.dropped),
-            after: None,
-            before: None,
-        });
+        // The kernel counts these and marks no page.
+        let refused = stats.dropped.saturating_add(stats.commit_overrun);
+        let dropped =
+            (refused > 0).then_some(Loss { cpu: self.cpu, lost: Some(refused), after: None, before: None });
         [told, behind, dropped]
     }
 

@@ -95,11 +95,12 @@ impl PageLayout {
         if !matches!(self.commit_size, 4 | 8) {
             return Err(PageError::Layout("`commit` is neither 4 nor 8 bytes"));
         }
-        let end = |offset: usize, size: usize| offset.checked_add(size).unwrap_or(usize::MAX);
-        if end(self.timestamp, 8) > self.data || end(self.commit, self.commit_size) > self.data {
+        if self.timestamp.saturating_add(8) > self.data
+            || self.commit.saturating_add(self.commit_size) > self.data
+        {
             return Err(PageError::Layout("the header reaches into `data`"));
         }
-        if end(self.data, self.data_size) > SUB_BUFFER_MAX || self.data_size < 16 {
+        if self.data.saturating_add(self.data_size) > SUB_BUFFER_MAX || self.data_size < 16 {
             return Err(PageError::Layout("`data` is too small or too large"));
         }
         Ok(self)

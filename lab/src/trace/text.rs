@@ -1,8 +1,8 @@
 //! The `field:` lines that `header_page` and every `format` file are made of:
 //!
 //! ```text
-//! 	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
-//! 	field:__data_loc char[] file;	offset:16;	size:4;	signed:1;
+//! field:char prev_comm[16];       offset:8;   size:16;  signed:0;
+//! field:__data_loc char[] file;   offset:16;  size:4;   signed:1;
 //! ```
 
 /// One `field:` line, taken apart but not yet understood.
@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn field_lines() {
-        let check = |line: &str, expect: Option<(&str, &str, Option<&str>, usize, usize, bool)>| {
+        type Parts<'a> = (&'a str, &'a str, Option<&'a str>, usize, usize, bool);
+        let check = |line: &str, expect: Option<Parts<'_>>| {
             let found =
                 Declaration::parse(line).map(|d| (d.type_name, d.name, d.array, d.offset, d.size, d.signed));
             assert_eq!(found, expect, "{line}");

@@ -49,7 +49,7 @@ impl<'t> PageReader<'t> {
             Compression::None => self.plain(page_size, batch)?,
             _ => self.chunk(batch)?,
         }
-        if batch.len() % page_size != 0 {
+        if !batch.len().is_multiple_of(page_size) {
             bail!("the pages end with {} bytes that are no whole page", batch.len() % page_size);
         }
         Ok(())

@@ -76,7 +76,7 @@ impl Writer {
     /// Adds whole pages of one CPU, which follow those added before.
     pub fn append(&mut self, cpu: u32, pages: &[u8]) -> Result<()> {
         let size = self.layout.size();
-        if pages.len() % size != 0 {
+        if !pages.len().is_multiple_of(size) {
             bail!("{} bytes from CPU {cpu} are no whole pages of {size}", pages.len());
         }
         for page in pages.chunks_exact(size) {
