@@ -62,6 +62,10 @@ impl ScenarioError {
                 let message = message.replacen(&format!(" at line {line} column {column}"), "", 1);
                 ScenarioError::at(path, source, (line, column), &message)
             }
+            // The parser's own limit, which it names without a place.
+            None if message == "repetition limit exceeded" => {
+                ScenarioError::of_file(path, "aliases repeat too much")
+            }
             None => ScenarioError::of_file(path, visible(&message)),
         }
     }

@@ -3,6 +3,7 @@
 use super::{
     keyed::verb_keyed,
     names::{ArgName, EventName, FetchArg, GroupName, Line, ProbePoint, StaticName},
+    text::{FromText, from_text},
 };
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -25,7 +26,7 @@ pub struct TraceSetup {
     /// Go to `set_graph_function`.
     pub graph_functions: Vec<Line>,
     /// Files of `options/`: name to on or off.
-    pub options: BTreeMap<EventName, bool>,
+    pub options: BTreeMap<EventName, Switch>,
     /// Goes to `trace_clock`. Default: local, as the kernel has it.
     pub clock: Option<Clock>,
     /// The ring buffer's size in KiB per CPU. Default 4096.
@@ -33,6 +34,24 @@ pub struct TraceSetup {
     /// Events, in the order in which they are created and enabled.
     pub events: Vec<EventSpec>,
 }
+
+/// `on` or `off`; YAML's true and false will do too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl FromText for Switch {
+    const EXPECTED: &'static str = "on or off";
+
+    fn from_text(text: &str) -> Result<Switch, String> {
+        match text {
+            "on" | "true" | "1" => Ok(Switch(true)),
+            "off" | "false" | "0" => Ok(Switch(false)),
+            _ => Err(format!("`{text}` is not a switch, expected on or off")),
+        }
+    }
+}
+
+from_text!(Switch, { "enum": ["on", "off", true, false] });
 
 /// The ring buffer's size where a scenario does not say, in KiB per CPU.
 pub const DEFAULT_BUFFER_KB: u32 = 4096;

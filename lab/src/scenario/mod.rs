@@ -30,7 +30,9 @@ pub use bind::{Bind, Same};
 pub use check::{Pattern, TextCheck};
 pub use errno::Errno;
 pub use error::ScenarioError;
-pub use events::{Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, StaticEvent, TraceSetup};
+pub use events::{
+    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, StaticEvent, Switch, TraceSetup,
+};
 pub use expect::{
     Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,
     Values,

@@ -5,8 +5,8 @@
 
 use crate::scenario::{FromText, from_text, nearest};
 use cel::{
-    Program,
     common::ast::{Expr, IdedExpr},
+    parser::Parser,
 };
 use std::{fmt, sync::Arc};
 
@@ -22,7 +22,7 @@ pub struct Condition {
 pub(super) struct Part {
     /// As written.
     pub(super) text: String,
-    pub(super) program: Arc<Program>,
+    pub(super) expression: Arc<IdedExpr>,
     /// Fields it looks at, sorted.
     pub(super) fields: Vec<String>,
     /// Names bound by earlier events that it looks at, sorted, without the `$`.
@@ -31,6 +31,10 @@ pub(super) struct Part {
 
 /// What `$name` becomes for CEL, whose identifiers know no `$`.
 pub(super) const BOUND_PREFIX: &str = "bound__";
+
+/// What `sym(field)` becomes: a variable that the event resolves, since only the event's trace has
+/// the symbols. No field begins with it.
+pub(super) const SYMBOL_PREFIX: &str = "@sym:";
 
 /// Longer and deeper ones are no conditions a person wrote. The parser recurses into brackets and
 /// `? :` with large frames: 400 levels overflow a test thread's stack of 2 MiB.
@@ -113,22 +117,24 @@ from_text!(Condition, {
 
 impl Part {
     fn parse(text: &str) -> Result<Part, String> {
-        let program = Program::compile(&with_bound_names(text)).map_err(|errors| {
+        let parsed = Parser::default().parse(&with_bound_names(text));
+        let mut expression = parsed.map_err(|errors| {
             let first = errors.errors.first();
             let column = first.map_or(0, |error| error.pos.1);
             let message = first.map_or_else(|| errors.to_string(), |error| error.msg.clone());
             // ANTLR lists every token that could stand there; the first words say enough.
             let message = message.split(" expecting ").next().unwrap_or_default().replace(BOUND_PREFIX, "$");
-            format!("bad condition `{}`: {message} (column {column})", text.trim())
+            let hint = if lone_equals(text) { ", expected `==` to compare" } else { "" };
+            format!("bad condition `{}`: {message} (column {column}){hint}", text.trim())
         })?;
         let mut names = Names::default();
-        names.of(program.expression(), 0)?;
+        names.of(&mut expression, 0)?;
         names.free.sort();
         names.free.dedup();
         let bound = names.free.iter().filter_map(|name| name.strip_prefix(BOUND_PREFIX));
         let bound = bound.map(str::to_owned).collect();
         names.free.retain(|name| !name.starts_with(BOUND_PREFIX));
-        Ok(Part { text: text.trim().to_owned(), program: Arc::new(program), fields: names.free, bound })
+        Ok(Part { text: text.trim().to_owned(), expression: Arc::new(expression), fields: names.free, bound })
     }
 }
 
@@ -144,14 +150,26 @@ struct Names {
 const COMPREHENSIONS_MAX: usize = 2;
 
 impl Names {
-    fn of(&mut self, expression: &IdedExpr, depth: usize) -> Result<(), String> {
-        match &expression.expr {
+    /// Collects from an expression, and makes a variable of each `sym(field)` in it.
+    fn of(&mut self, expression: &mut IdedExpr, depth: usize) -> Result<(), String> {
+        match &mut expression.expr {
             Expr::Ident(name) => {
                 if !name.starts_with('@') && !self.local.contains(name) {
                     self.free.push(name.clone());
                 }
             }
-            Expr::Select(select) => self.of(&select.operand, depth)?,
+            Expr::Select(select) => self.of(&mut select.operand, depth)?,
+            Expr::Call(call) if call.func_name == "sym" => {
+                let field = match call.args.as_slice() {
+                    [IdedExpr { expr: Expr::Ident(field), .. }] if call.target.is_none() => field.clone(),
+                    _ => return Err("bad use of sym, expected one field, as in `sym(ip)`".to_owned()),
+                };
+                if self.local.contains(&field) {
+                    return Err(format!("`{field}` is no field, expected one in `sym(…)`"));
+                }
+                expression.expr = Expr::Ident(format!("{SYMBOL_PREFIX}{field}"));
+                self.free.push(field);
+            }
             Expr::Call(call) => {
                 let name = call.func_name.as_str();
                 let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -161,23 +179,23 @@ impl Names {
                         "unknown function `{name}` in a condition, expected one such as `{near}`"
                     ));
                 }
-                for inner in call.target.as_deref().into_iter().chain(&call.args) {
+                for inner in call.target.as_deref_mut().into_iter().chain(&mut call.args) {
                     self.of(inner, depth)?;
                 }
             }
-            Expr::List(list) => list.elements.iter().try_for_each(|inner| self.of(inner, depth))?,
+            Expr::List(list) => list.elements.iter_mut().try_for_each(|inner| self.of(inner, depth))?,
             Expr::Comprehension(loops) => {
                 if depth == COMPREHENSIONS_MAX {
                     return Err(format!("more than {COMPREHENSIONS_MAX} comprehensions inside one another"));
                 }
-                self.of(&loops.iter_range, depth)?;
+                self.of(&mut loops.iter_range, depth)?;
                 let before = self.local.len();
                 self.local.push(loops.iter_var.clone());
                 self.local.extend(loops.iter_var2.clone());
                 self.local.push(loops.accu_var.clone());
-                for inner in [&loops.accu_init, &loops.loop_cond, &loops.loop_step, &loops.result] {
-                    self.of(inner, depth + 1)?;
-                }
+                let inner =
+                    [&mut loops.accu_init, &mut loops.loop_cond, &mut loops.loop_step, &mut loops.result];
+                inner.into_iter().try_for_each(|inner| self.of(inner, depth + 1))?;
                 self.local.truncate(before);
             }
             Expr::Map(_) | Expr::Struct(_) => {
@@ -221,6 +239,16 @@ fn conjuncts(text: &str) -> Vec<&str> {
     }
     parts.push(&text[start..]);
     parts
+}
+
+/// Whether there is an `=` that is no part of `==`, `!=`, `<=` or `>=`.
+fn lone_equals(text: &str) -> bool {
+    let plain = pieces(text).into_iter().filter(|(_, quoted)| !quoted);
+    plain.into_iter().any(|(piece, _)| {
+        let rest =
+            ["==", "!=", "<=", ">="].iter().fold(piece.to_owned(), |text, sign| text.replace(sign, ""));
+        rest.contains('=')
+    })
 }
 
 /// The most brackets and `?` around anything.
@@ -310,7 +338,7 @@ mod tests {
             let error = Condition::from_text(text).unwrap_err();
             assert!(error.contains(expect), "{text}: {error}");
         };
-        check("ret = 8", "bad condition `ret = 8`");
+        check("ret = 8", "expected `==` to compare");
         check("", "bad condition");
         check("ret ==", "bad condition `ret ==`");
         check("symb(ip) == 'x'", "unknown function `symb` in a condition, expected one such as `sym`");
