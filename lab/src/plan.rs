@@ -49,7 +49,7 @@ impl Plan {
             plan.set("trace_clock", clock.name());
         }
         for (option, on) in &trace.options {
-            plan.set(format!("options/{}", option.as_str()), if *on { "1" } else { "0" });
+            plan.set(format!("options/{}", option.as_str()), if on.0 { "1" } else { "0" });
         }
         for (file, functions) in [
             ("set_ftrace_filter", &trace.functions),
@@ -119,7 +119,7 @@ mod tests {
     fn everything_is_armed_before_the_tracer() {
         check(
             "{ tracer: function, functions: [vfs_write, 'eventfd_*'], clock: mono, buffer_kb: 64, \
-               options: { func_stack_trace: true } }",
+               options: { func_stack_trace: on } }",
             &[
                 "0 > tracing_on",
                 "64 > buffer_size_kb",

@@ -14,13 +14,14 @@ use crate::{
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
     scenario::{Found, Scenario},
-    trace::Trace,
-    verdict::{self, Evidence, Status, Verdict},
+    trace::{Item, Trace},
+    verdict::{self, Judge, Outcome, Status, Verdict},
 };
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -251,13 +252,27 @@ pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
 /// Only a whole recording whose expectations hold is a pass.
 fn judge(scenario: &Scenario, recording: &Recording, directory: &Path) -> Verdict {
     let outcomes = if recording.trace {
-        Trace::open(&directory.join("trace.dat")).and_then(|trace| {
-            let evidence =
-                Evidence { trace: &trace, kernel_log: &recording.kernel_log, files: &recording.files };
-            verdict::judge(scenario, &evidence)
-        })
+        outcomes(scenario, &directory.join("trace.dat"), &recording.kernel_log, &recording.files)
     } else {
         Ok(Vec::new())
     };
     verdict::conclude(recording, outcomes)
+}
+
+/// What a scenario's expectations come to on a stored trace.
+pub fn outcomes(
+    scenario: &Scenario,
+    trace: &Path,
+    kernel_log: &str,
+    files: &BTreeMap<String, String>,
+) -> Result<Vec<Outcome>> {
+    let mut judge = Judge::new(scenario);
+    Trace::open(trace)?.for_each(|item| {
+        match item {
+            Item::Event(event) => judge.observe(&event),
+            Item::Loss(loss) => judge.loss(&loss),
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(judge.finish(kernel_log, files))
 }

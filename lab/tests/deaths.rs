@@ -4,7 +4,7 @@ use anyhow::Result;
 use lab::{
     cache::Cache,
     guest::{self, Guest, initramfs},
-    host,
+    host::prerequisites,
     kernel::{self, Kernel},
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
     progress::Progress,
@@ -30,7 +30,7 @@ fn built() -> &'static (Kernel, Guest) {
     static BUILT: OnceLock<(Kernel, Guest)> = OnceLock::new();
     BUILT.get_or_init(|| {
         let progress = Progress::new();
-        host::ensure(env::var("CI").is_ok_and(|value| value == "true"), &progress).unwrap();
+        prerequisites::ensure(env::var("CI").is_ok_and(|value| value == "true"), &progress).unwrap();
         let cache = Cache::open().unwrap();
         let kernel = kernel::build(&cache, root(), kernel::DEFAULT, None, &progress).unwrap();
         (kernel, guest::build(&cache, root(), &progress).unwrap())
@@ -63,7 +63,7 @@ impl Setting {
     /// Has a workload for its /init.
     fn init(mut self, workload: &str) -> Setting {
         let program = fs::read(&built().1.workloads[workload]).unwrap();
-        self.spec.initramfs = self.file("initramfs", &initramfs::with_init(&program));
+        self.spec.initramfs = self.file("initramfs", &initramfs::write(&initramfs::entries(program)));
         self
     }
 }

@@ -51,7 +51,9 @@ fn scenario(directory: &Path, yaml: &str) -> PathBuf {
 
 #[test]
 fn help_teaches_with_an_example() {
-    for verb in [&["lab", "run"][..], &["lab", "list"], &["lab", "check"], &["lab", "build"], &["bench"], &["test"]] {
+    for verb in
+        [&["lab", "run"][..], &["lab", "list"], &["lab", "check"], &["lab", "build"], &["bench"], &["test"]]
+    {
         check(xtask().args(verb).arg("--help"), 0, &["Example"]);
     }
 }
@@ -124,7 +126,8 @@ fn a_lost_network_is_said_and_leaves_nothing() {
 fn a_symbol_that_does_not_exist_fails_with_the_kernels_words() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
-    let yaml = "summary: x\ntrace:\n  events:\n    - { kprobe: no_such_function, name: x }\nsteps: []\nexpect: []\n";
+    let yaml =
+        "summary: x\ntrace:\n  events:\n    - { kprobe: no_such_function, name: x }\nsteps: []\nexpect: []\n";
     let path = scenario(directory.path(), yaml);
     check(&mut run(directory.path(), path.to_str().unwrap()), 1, &["failed", "no_such_function", "ENOENT"]);
 }
@@ -179,7 +182,9 @@ fn running_lab(results: &Path) -> (Child, u32) {
 fn children(parent: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn is_qemu(pid: u32) -> bool {
@@ -211,7 +216,8 @@ fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
     signal(lab.id(), "INT");
     assert_eq!(lab.wait().unwrap().code(), Some(3));
     assert!(is_gone_soon(qemu), "QEMU {qemu} still runs");
-    let left = Command::new("find").arg(directory.path()).args(["-name", ".*", "-type", "d"]).output().unwrap();
+    let left =
+        Command::new("find").arg(directory.path()).args(["-name", ".*", "-type", "d"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 

@@ -15,6 +15,7 @@ use crate::{
     report::StepResult,
     scenario::{Scenario, Step},
 };
+use anyhow::{Context, Result};
 use protocol::{Reply, Request};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +30,12 @@ const CHUNK: usize = 512 << 10;
 
 /// How long the lab may take to collect what a run left behind, once its steps are over.
 const COLLECT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The kernel log, beside `trace.dat`.
+const KERNEL_LOG: &str = "kernel.log";
+
+/// tracefs files that expectations ask for: path to content.
+const FILES: &str = "files.json";
 
 /// What happened when a scenario ran on a machine.
 #[derive(Debug, Default)]
@@ -45,6 +52,25 @@ pub struct Recording {
     pub files: BTreeMap<String, String>,
     /// How the machine ended before its work was done, and during what.
     pub death: Option<(Death, String)>,
+}
+
+impl Recording {
+    /// Writes what a later look at the trace needs beside it.
+    fn store(&self, directory: &Path) -> Result<()> {
+        fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
+        let files = serde_json::to_vec_pretty(&self.files)?;
+        fs::write(directory.join(FILES), files).context("cannot write `files.json`")
+    }
+}
+
+/// The kernel log and the tracefs files of a stored recording.
+pub fn stored(directory: &Path) -> Result<(String, BTreeMap<String, String>)> {
+    let bytes = |name: &str| {
+        let path = directory.join(name);
+        fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+    };
+    let files = serde_json::from_slice(&bytes(FILES)?).with_context(|| format!("`{FILES}` is damaged"))?;
+    Ok((String::from_utf8_lossy(&bytes(KERNEL_LOG)?).into_owned(), files))
 }
 
 /// Runs a scenario on a machine that has just booted. `directory` gets `trace.dat`, `kernel.log`
@@ -66,11 +92,10 @@ pub fn record(
         recording.death = Some((death, stage.clone()));
         recording.kernel_log = recorder.machine.console();
     }
-    if let Err(error) = fs::write(directory.join("kernel.log"), &recording.kernel_log)
+    if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
-        recording.death =
-            Some((Death::Lab(anyhow::Error::from(error).context("cannot write `kernel.log`")), stage));
+        recording.death = Some((Death::Lab(error), stage));
     }
     recording
 }
@@ -133,7 +158,8 @@ impl Recorder<'_> {
     fn collect(&mut self, scenario: &Scenario, recording: &mut Recording) -> Result<(), Death> {
         self.stop_trace()?;
         recording.trace = true;
-        recording.files = self.files(&Vec::new())?;
+        let cpus = self.machine.hello().cpus;
+        recording.files = self.files(&expanded(&scenario.evidence_files(), cpus))?;
         recording.kernel_log = self.kernel_log()?;
         Ok(())
     }
@@ -166,6 +192,15 @@ impl Recorder<'_> {
             other => Err(unexpected("the kernel log", &other)),
         }
     }
+}
+
+/// The same paths, those with `cpu*` once for each CPU.
+fn expanded(paths: &[String], cpus: u32) -> Vec<String> {
+    let each = |path: &String| match path.contains("cpu*") {
+        true => (0..cpus).map(|cpu| path.replace("cpu*", &format!("cpu{cpu}"))).collect(),
+        false => vec![path.clone()],
+    };
+    paths.iter().flat_map(each).collect()
 }
 
 fn read(path: &str) -> Request {

@@ -22,7 +22,6 @@ const WAIT_MILLIS: u32 = 20;
 /// The permissions of a pushed program.
 const EXECUTABLE: u32 = 0o755;
 
-
 impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
     pub(super) fn step(&mut self, number: usize, step: &Written<Step>) -> Result<StepResult, Death> {

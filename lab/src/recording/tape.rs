@@ -104,8 +104,10 @@ impl Recorder<'_> {
         let cpus = self.machine.hello().cpus;
         let stats: Vec<String> = (0..cpus).map(|cpu| format!("per_cpu/cpu{cpu}/stats")).collect();
         let mut stats_texts = self.files(&stats)?;
-        let stats = (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
-        let (header_event, printk_formats) = (self.text("events/header_event")?, self.text("printk_formats")?);
+        let stats =
+            (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
+        let (header_event, printk_formats) =
+            (self.text("events/header_event")?, self.text("printk_formats")?);
         let (saved_cmdlines, trace_clock) = (self.text("saved_cmdlines")?, self.text("trace_clock")?);
         let hello = self.machine.hello();
         let uname = format!("Linux ftrace-lab {} aarch64", hello.release);

@@ -43,7 +43,11 @@ impl Terminal {
         for outcome in &result.expectations {
             let held = outcome.status == OutcomeStatus::Passed;
             if self.verbose || !held {
-                indent(&mut text, 2, &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text));
+                indent(
+                    &mut text,
+                    2,
+                    &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text),
+                );
                 indent(&mut text, 4, &outcome.detail);
             }
         }

@@ -19,7 +19,10 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
     } else if let Some(reason) = &recording.unarmed {
         (Status::Failed, reason.clone())
     } else if let Some(index) = step {
-        (Status::Failed, format!("step {} did not do what it should: {}", index + 1, recording.steps[index].detail))
+        (
+            Status::Failed,
+            format!("step {} did not do what it should: {}", index + 1, recording.steps[index].detail),
+        )
     } else if let Some(reason) = unreadable {
         (Status::LabError, reason)
     } else if !recording.trace {

@@ -4,11 +4,11 @@ use super::Status;
 
 /// A splat's first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Splat {
+pub(super) struct Splat {
     /// [`Status::Oops`] or [`Status::Splat`].
-    pub status: Status,
+    pub(super) status: Status,
     /// The line, without its time stamp.
-    pub line: String,
+    pub(super) line: String,
 }
 
 /// How the first line of a splat reads, in arm64's words. The first that matches counts.
@@ -32,7 +32,7 @@ const MARKERS: [(&str, Status); 15] = [
 ];
 
 /// The first splat of a kernel log or console.
-pub fn find(log: &str) -> Option<Splat> {
+pub(super) fn find(log: &str) -> Option<Splat> {
     log.lines().map(without_time).find_map(|line| {
         let (_, status) = MARKERS.iter().find(|(marker, _)| line.starts_with(marker))?;
         Some(Splat { status: *status, line: line.to_owned() })
