@@ -26,7 +26,7 @@ mod values;
 
 pub use conclude::conclude;
 pub use condition::Condition;
-pub use judge::Judge;
+pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 
