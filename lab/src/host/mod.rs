@@ -1,4 +1,8 @@
 //! What the machine under the lab offers: its tools, its packages, its signals.
 
+pub mod apt;
+pub mod deb;
 pub mod interrupt;
+pub mod prerequisites;
 pub mod process;
+pub mod sources;

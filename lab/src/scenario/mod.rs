@@ -1,1 +1,172 @@
-//! (to be written)
+//! YAML → [`Scenario`]: what a kernel should do, in words a kernel developer writes.
+//!
+//! Everything is parsed while YAML is read, so that an error has its file, line and column; what
+//! only the whole can tell (an expectation about an event that nothing defines) is checked right
+//! after and gets its location from the item's path. A [`Scenario`] that exists is well-formed.
+
+mod amount;
+mod bind;
+mod budget;
+mod check;
+mod errno;
+mod error;
+mod events;
+mod expect;
+mod file;
+mod graph;
+mod keyed;
+mod literal;
+mod locate;
+mod names;
+mod nearest;
+mod semantic;
+mod sequence;
+mod span;
+mod step;
+pub(crate) mod text;
+
+pub use amount::Amount;
+pub use bind::{Bind, Same};
+pub use check::{Pattern, TextCheck};
+pub use errno::Errno;
+pub use error::ScenarioError;
+pub use events::{
+    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, StaticEvent, Switch, TraceSetup,
+};
+pub use expect::{
+    Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,
+    Values,
+};
+pub use file::{Found, find};
+pub use graph::{Graph, GraphCall};
+pub use literal::Literal;
+pub use names::{
+    ArgName, CommandLine, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ProbePoint,
+    StaticName,
+};
+pub use sequence::{Sequence, SequenceStep};
+pub use span::Span;
+pub use step::{Read, Step, Workload, Write};
+
+pub(crate) use nearest::nearest;
+pub(crate) use text::{FromText, from_text};
+
+use crate::kernel::VersionReq;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Deserialize;
+use std::{ops::Deref, path::Path, time::Duration};
+
+/// One scenario file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The claim this scenario makes about a kernel, in one sentence.
+    pub summary: String,
+    /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
+    pub requires: Requires,
+    /// How long the steps may take together, in the time of the reference machine.
+    pub timeout: Duration,
+    /// What is armed before the first step.
+    pub trace: TraceSetup,
+    /// What happens, in order.
+    pub steps: Vec<Written<Step>>,
+    /// What the whole trace must look like afterwards.
+    pub expect: Vec<Written<Expectation>>,
+}
+
+/// How long the steps may take where a scenario does not say.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A part of a scenario together with how and where it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written<T> {
+    /// As written, on one line.
+    pub text: String,
+    /// The line of the file it begins in, from 1.
+    pub line: usize,
+    /// What it means.
+    pub value: T,
+}
+
+impl<T> Deref for Written<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// What a kernel must have.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Requires {
+    /// Versions, as in `">=6.1"` or `">=5.10, <7.2"`.
+    pub kernel: Option<VersionReq>,
+    /// Configuration symbols that are `y` or `m`.
+    pub config: Vec<ConfigSymbol>,
+}
+
+/// A scenario as YAML has it: what a kernel should do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "ftrace-lab scenario")]
+struct Document {
+    /// The claim this scenario makes about a kernel, in one sentence.
+    summary: Line,
+    /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
+    #[serde(default)]
+    requires: Requires,
+    /// How long the steps may take together, in the time of the reference machine. Default 30s.
+    #[serde(default)]
+    timeout: Option<Span>,
+    /// What is armed before the first step.
+    #[serde(default)]
+    trace: TraceSetup,
+    /// What happens, in order. The first key of each step says its kind.
+    #[serde(default)]
+    steps: Vec<Step>,
+    /// What the whole trace must look like afterwards. Each item has one key, its kind.
+    #[serde(default)]
+    expect: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// Reads and parses a scenario file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is larger than 1 MiB, or is no well-formed scenario.
+    pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+        Scenario::parse(path, &file::read(path)?)
+    }
+
+    /// Parses `source`; `path` is only for messages.
+    ///
+    /// # Errors
+    /// What is no well-formed scenario, with its line and column.
+    pub fn parse(path: &Path, source: &str) -> Result<Scenario, ScenarioError> {
+        let yaml_error = |error| ScenarioError::from_yaml(path, source, &error);
+        budget::check(source).map_err(yaml_error)?;
+        let document: Document = serde_yaml::from_str(source).map_err(yaml_error)?;
+        if let Err(problem) = semantic::check(&document) {
+            return Err(problem.locate(path, source));
+        }
+        Ok(Scenario {
+            summary: document.summary.to_string(),
+            requires: document.requires,
+            timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+            trace: document.trace,
+            steps: locate::written(source, "steps", document.steps),
+            expect: locate::written(source, "expect", document.expect),
+        })
+    }
+}
+
+/// The JSON Schema of scenario files, as `scenarios/schema.json` holds it.
+pub fn schema() -> String {
+    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Document>();
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! `kernels/NAME.yaml` → [`KernelSpec`]: where a kernel's source comes from, which config
+//! fragments shape it, and the machine it runs on.
+//!
+//! ```yaml
+//! summary: the long-term kernel of Debian 13
+//! source:
+//!   debian: { suite: trixie, package: linux-source-6.12 }
+//! fragments: [base, virt, tracing]      # kernels/base.config, …; a later one wins
+//! machine: { smp: 4, memory: 1G }       # optional, as is each field
+//! cmdline: slub_debug=FZ                # optional, added to the lab's own
+//! ```
+
+use serde::{Deserialize, Deserializer, de};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+/// A file of this size is no kernel description.
+const FILE_LIMIT_BYTES: u64 = 64 * 1024;
+
+/// One kernel of the matrix.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSpec {
+    /// The file's name without `.yaml`.
+    #[serde(skip)]
+    pub name: String,
+    /// What it is, in a line.
+    pub summary: String,
+    /// Where its source comes from.
+    #[serde(with = "serde_yaml::with::singleton_map")]
+    pub source: SourceSpec,
+    /// The fragments `kernels/NAME.config` it is configured by. A later one wins.
+    pub fragments: Vec<String>,
+    /// The machine it runs on.
+    #[serde(default)]
+    pub machine: MachineSpec,
+    /// Kernel parameters beside the lab's own.
+    #[serde(default)]
+    pub cmdline: String,
+}
+
+/// Where a kernel's source comes from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum SourceSpec {
+    /// A Debian source package of any suite.
+    Debian {
+        /// Such as `trixie` or `trixie-backports`.
+        suite: String,
+        /// Such as `linux-source-6.12`.
+        package: String,
+    },
+    /// A tree on this machine, absolute or relative to the checkout. It is built out of tree.
+    Tree(PathBuf),
+    /// A tarball, compressed in any way that tar knows.
+    Tarball {
+        /// An `https`, `http` or `file` URL.
+        url: String,
+        /// Its SHA-256 in hexadecimal.
+        sha256: String,
+    },
+    /// A git repository.
+    Git {
+        /// Whatever `git fetch` takes.
+        url: String,
+        /// A branch, a tag or a commit.
+        #[serde(rename = "ref")]
+        reference: String,
+    },
+}
+
+/// The machine a kernel runs on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MachineSpec {
+    /// QEMU's `-machine`.
+    pub machine: String,
+    /// QEMU's `-cpu`.
+    pub cpu: String,
+    /// How many CPUs.
+    pub smp: u32,
+    /// How much memory.
+    pub memory: Memory,
+}
+
+impl Default for MachineSpec {
+    fn default() -> MachineSpec {
+        MachineSpec {
+            // Version 3 of the interrupt controller is what arm64 servers have, and takes any
+            // number of CPUs.
+            machine: "virt,gic-version=3".into(),
+            // Everything QEMU can emulate; pointer authentication by QEMU's own algorithm, since
+            // the architected one makes emulated function calls several times slower.
+            cpu: "max,pauth-impdef=on".into(),
+            smp: 2,
+            memory: Memory { bytes: 512 << 20 },
+        }
+    }
+}
+
+/// An amount of memory, written as `512M` or `2G`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The amount in bytes, whole mebibytes.
+    pub bytes: u64,
+}
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Memory, String> {
+        let error = || format!("`{text}` is no amount of memory, expected one such as `512M` or `2G`");
+        let (number, shift) = match (text.strip_suffix('M'), text.strip_suffix('G')) {
+            (Some(number), _) => (number, 20),
+            (_, Some(number)) => (number, 30),
+            _ => return Err(error()),
+        };
+        let number: u64 = number.parse().map_err(|_| error())?;
+        // A kernel with less does not boot; no machine of this kind has more.
+        let bytes = number.checked_mul(1 << shift).filter(|bytes| (64 << 20..=1 << 40).contains(bytes));
+        Ok(Memory { bytes: bytes.ok_or_else(|| format!("`{text}` is not between 64M and 1024G"))? })
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}M", self.bytes >> 20)
+    }
+}
+
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Memory, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Why a kernel's description cannot be used: the user named or wrote something wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// No such file.
+    #[error("no kernel `{name}` in `{directory}`; there are {known}", directory = .directory.display())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Where the descriptions are.
+        directory: PathBuf,
+        /// The names that exist.
+        known: String,
+    },
+    /// A name that is no plain name.
+    #[error("`{0}` is no name of a kernel or fragment, expected letters, digits, `.`, `-` and `_`")]
+    Name(String),
+    /// The file cannot be read, or says something wrong.
+    #[error("cannot use `{path}`: {cause}", path = .path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with its line.
+        cause: String,
+    },
+}
+
+impl KernelSpec {
+    /// Reads `kernels/NAME.yaml` below `root`, the checkout.
+    pub fn load(root: &Path, name: &str) -> Result<KernelSpec, SpecError> {
+        check_name(name)?;
+        let path = directory(root).join(format!("{name}.yaml"));
+        let text = read_capped(&path, FILE_LIMIT_BYTES).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => SpecError::Unknown {
+                name: name.to_owned(),
+                directory: directory(root),
+                known: quoted_list(&names(root)),
+            },
+            _ => SpecError::Invalid { path: path.clone(), cause: error.to_string() },
+        })?;
+        KernelSpec::parse(name, &text).map_err(|cause| SpecError::Invalid { path, cause })
+    }
+
+    fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
+        let spec: KernelSpec = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+        for fragment in &spec.fragments {
+            check_name(fragment).map_err(|error| error.to_string())?;
+        }
+        if !(1..=64).contains(&spec.machine.smp) {
+            return Err(format!("machine.smp is {}, expected 1 to 64", spec.machine.smp));
+        }
+        if let SourceSpec::Tarball { url, sha256 } = &spec.source {
+            check_tarball(url, sha256)?;
+        }
+        if let SourceSpec::Git { url, reference } = &spec.source
+            && [url, reference].iter().any(|word| word.is_empty() || word.starts_with('-'))
+        {
+            return Err("source.git has an empty field, or one that git would take for an option".into());
+        }
+        Ok(KernelSpec { name: name.to_owned(), ..spec })
+    }
+}
+
+/// Every kernel below `root`, the checkout, in the order of their names.
+pub fn list(root: &Path) -> Result<Vec<KernelSpec>, SpecError> {
+    names(root).iter().map(|name| KernelSpec::load(root, name)).collect()
+}
+
+/// Where descriptions and fragments are.
+pub(super) fn directory(root: &Path) -> PathBuf {
+    root.join("kernels")
+}
+
+/// Names become parts of paths.
+fn check_name(name: &str) -> Result<(), SpecError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.len() > 64 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
+        return Err(SpecError::Name(name.chars().take(80).collect()));
+    }
+    Ok(())
+}
+
+fn check_tarball(url: &str, sha256: &str) -> Result<(), String> {
+    if !["https://", "http://", "file://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(format!("source.tarball.url is `{url}`, expected an https, http or file URL"));
+    }
+    if sha256.len() != 64 || !sha256.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')) {
+        return Err(format!(
+            "source.tarball.sha256 is `{sha256}`, expected 64 lower-case hexadecimal digits"
+        ));
+    }
+    Ok(())
+}
+
+fn names(root: &Path) -> Vec<String> {
+    let Ok(files) = fs::read_dir(directory(root)) else { return Vec::new() };
+    let name = |path: PathBuf| {
+        let name = path.file_stem()?.to_str()?.to_owned();
+        (path.extension()? == "yaml").then_some(name)
+    };
+    let mut names: Vec<String> = files.flatten().filter_map(|file| name(file.path())).collect();
+    names.sort();
+    names
+}
+
+fn quoted_list(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".into();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads a text file that has no business being larger than `limit_bytes`.
+pub(super) fn read_capped(path: &Path, limit_bytes: u64) -> io::Result<String> {
+    if fs::metadata(path)?.len() > limit_bytes {
+        let message = format!("it is larger than {limit_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "summary: s\nfragments: [base]\nsource:\n  ";
+
+    fn parse(source: &str) -> Result<KernelSpec, String> {
+        KernelSpec::parse("x", &format!("{SOURCE}{source}"))
+    }
+
+    #[test]
+    fn sources() {
+        let check = |text: &str, expect: SourceSpec| assert_eq!(parse(text).unwrap().source, expect);
+        check(
+            "debian: { suite: sid, package: linux-source-7.2 }",
+            SourceSpec::Debian { suite: "sid".into(), package: "linux-source-7.2".into() },
+        );
+        check("tree: ../linux", SourceSpec::Tree("../linux".into()));
+        let sha256 = "ab".repeat(32);
+        check(
+            &format!("tarball: {{ url: 'file:///l.tar.xz', sha256: {sha256} }}"),
+            SourceSpec::Tarball { url: "file:///l.tar.xz".into(), sha256 },
+        );
+        check(
+            "git: { url: 'https://host.test/linux', ref: v7.3 }",
+            SourceSpec::Git { url: "https://host.test/linux".into(), reference: "v7.3".into() },
+        );
+    }
+
+    #[test]
+    fn defaults_are_the_lean_machine() {
+        let spec = parse("tree: /linux").unwrap();
+        assert_eq!(spec.machine, MachineSpec::default());
+        assert_eq!((spec.machine.memory.to_string(), spec.cmdline.as_str()), ("512M".into(), ""));
+        let spec = parse("tree: /linux\nmachine: { smp: 4, memory: 2G }").unwrap();
+        assert_eq!((spec.machine.smp, spec.machine.memory.bytes), (4, 2 << 30));
+        assert_eq!(spec.machine.cpu, MachineSpec::default().cpu);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |source: &str, expect: &str| {
+            let error = parse(source).unwrap_err();
+            assert!(error.contains(expect), "{source}: {error}");
+        };
+        check("tree: /linux\nfragment: [x]", "unknown field `fragment`");
+        check("svn: { url: x }", "unknown variant `svn`");
+        check("debian: { suite: sid, packages: x }", "unknown field `packages`");
+        check("tree: /linux\nmachine: { smp: 0 }", "expected 1 to 64");
+        check("tree: /linux\nmachine: { memory: 512 }", "expected one such as `512M`");
+        check("tree: /linux\nmachine: { memory: 1M }", "not between 64M");
+        check("tarball: { url: 'https://x', sha256: beef }", "expected 64 lower-case hexadecimal digits");
+        check("tarball: { url: 'x.tar', sha256: beef }", "expected an https, http or file URL");
+        check("git: { url: '--upload-pack=x', ref: v1 }", "take for an option");
+        let error =
+            KernelSpec::parse("x", "summary: s\nfragments: [../x]\nsource: { tree: /l }").unwrap_err();
+        assert!(error.contains("`../x` is no name"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_kernel_names_the_known_ones() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("kernels")).unwrap();
+        fs::write(root.path().join("kernels/6.12.yaml"), format!("{SOURCE}tree: /linux")).unwrap();
+        fs::write(root.path().join("kernels/base.config"), "").unwrap();
+        let error = KernelSpec::load(root.path(), "6.13").unwrap_err().to_string();
+        assert!(error.contains("no kernel `6.13`") && error.ends_with("there are `6.12`"), "{error}");
+        assert_eq!(list(root.path()).unwrap()[0].name, "6.12");
+        for name in ["../6.12", "", ".hidden", "a/b", "a\0b"] {
+            assert!(matches!(KernelSpec::load(root.path(), name), Err(SpecError::Name(_))), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How much a file may expand to. Aliases of aliases make gigabytes of a few hundred bytes; a
+//! file is walked once, counting, before anything is built from it.
+
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+use std::{cell::Cell, fmt};
+
+/// Keys, scalars, lists and maps together, and the bytes of the scalars.
+const NODES_MAX: usize = 500_000;
+const BYTES_MAX: usize = 4 << 20;
+
+/// Fails where `source` expands to more than a scenario can need, and where it is no YAML.
+pub(super) fn check(source: &str) -> Result<(), serde_yaml::Error> {
+    let left = Left { nodes: Cell::new(NODES_MAX), bytes: Cell::new(BYTES_MAX) };
+    Walk(&left).deserialize(serde_yaml::Deserializer::from_str(source))
+}
+
+struct Left {
+    nodes: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Walk<'a>(&'a Left);
+
+impl Walk<'_> {
+    fn node<E: Error>(self, bytes: usize) -> Result<(), E> {
+        match (self.0.nodes.get().checked_sub(1), self.0.bytes.get().checked_sub(bytes)) {
+            (Some(nodes), Some(bytes)) => {
+                self.0.nodes.set(nodes);
+                self.0.bytes.set(bytes);
+                Ok(())
+            }
+            _ => Err(E::custom("aliases repeat too much, expected less than 4 MiB with them written out")),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("YAML without tags")
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.node(1)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.node(8)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.node(8)
+    }
+
+    fn visit_i128<E: Error>(self, _: i128) -> Result<(), E> {
+        self.node(16)
+    }
+
+    fn visit_u128<E: Error>(self, _: u128) -> Result<(), E> {
+        self.node(16)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.node(8)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.node(text.len())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.node(1)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        self.node(1)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<(), D::Error> {
+        self.deserialize(inner)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.node(1)?;
+        while list.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.node(1)?;
+        while map.next_key_seed(self)?.is_some() {
+            map.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
+        // A tag is refused by the type that meets it, with a better message.
+        let ((), inner) = tagged.variant_seed(self)?;
+        inner.newtype_variant_seed(self)
+    }
+}

@@ -1,0 +1,225 @@
+//! Maps whose first key says what they are: steps, events, expectations.
+//!
+//! serde has no shape for them that keeps YAML locations (`untagged` and `flatten` buffer the map
+//! and lose every line number), so two macros write the visitors. Both read the first key, choose
+//! the type by it, and let that type read the rest straight from the parser.
+
+use super::nearest::unknown;
+use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+use std::{fmt, marker::PhantomData};
+
+/// A map's first key, which must be one of `verbs`. An error points at the key.
+pub(super) struct Verb {
+    pub(super) what: &'static str,
+    pub(super) verbs: &'static [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for Verb {
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Verb {
+    type Value = &'static str;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "the kind of {} as its first key: {}", self.what, self.verbs.join(", "))
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<&'static str, E> {
+        let known = self.verbs.iter().find(|verb| **verb == key);
+        known.copied().ok_or_else(|| {
+            E::custom(unknown(&format!("kind of {} as the first key", self.what), key, self.verbs))
+        })
+    }
+}
+
+/// The end of a map that has one key only. An error points at the second key.
+pub(super) struct NoSecondKey {
+    pub(super) what: &'static str,
+}
+
+impl<'de> DeserializeSeed<'de> for NoSecondKey {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NoSecondKey {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "no second key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<(), E> {
+        Err(E::custom(format!(
+            "`{key}` is a second key where {} has one, expected it inside the first key's value \
+             or as an item of its own",
+            self.what
+        )))
+    }
+}
+
+/// A map with its first key put back.
+pub(super) struct Replay<'de, A> {
+    first: Option<&'static str>,
+    rest: A,
+    lifetime: PhantomData<&'de ()>,
+}
+
+impl<A> Replay<'_, A> {
+    pub(super) fn new(first: &'static str, rest: A) -> Self {
+        Replay { first: Some(first), rest, lifetime: PhantomData }
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replay<'de, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        match self.first.take() {
+            Some(first) => seed.deserialize(first.into_deserializer()).map(Some),
+            None => self.rest.next_key_seed(seed),
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.rest.next_value_seed(seed)
+    }
+}
+
+/// An enum read from a map whose first key is the verb, beside it the other fields:
+/// `kprobe: vfs_write`, `name: w`. The variant's type has the verb as a field of its own.
+macro_rules! verb_keyed {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident is $what:literal {
+            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+        }
+    ) => {
+        $crate::scenario::keyed::keyed_enum! {
+            $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
+            |map, verb, Type| Type::deserialize(
+                serde::de::value::MapAccessDeserializer::new(
+                    $crate::scenario::keyed::Replay::new(verb, map),
+                ),
+            )
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let kinds = [$(generator.subschema_for::<$variant>()),+];
+                schemars::json_schema!({ "oneOf": kinds })
+            }
+        }
+    };
+}
+
+/// An enum read from a map of one key, the verb, whose value is the variant's: `count: { … }`.
+macro_rules! one_keyed {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident is $what:literal {
+            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+        }
+    ) => {
+        $crate::scenario::keyed::keyed_enum! {
+            $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
+            |map, _verb, Type| {
+                let mut map = map;
+                let value: Type = map.next_value()?;
+                map.next_key_seed($crate::scenario::keyed::NoSecondKey { what: $what })?;
+                Ok(value)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let kinds = [$(schemars::json_schema!({
+                    "type": "object",
+                    "properties": { $verb: generator.subschema_for::<$variant>() },
+                    "required": [$verb],
+                    "additionalProperties": false,
+                })),+];
+                schemars::json_schema!({ "oneOf": kinds })
+            }
+        }
+    };
+}
+
+/// What both have in common: the enum, its verbs, and a visitor that chooses by the first key.
+macro_rules! keyed_enum {
+    (
+        $(#[$meta:meta])* $name:ident $what:literal {
+            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+        }
+        |$map:ident, $key:ident, $Type:ident| $read:expr
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant($variant),)+
+        }
+
+        impl $name {
+            /// The first keys there are.
+            pub const VERBS: &'static [&'static str] = &[$($verb),+];
+
+            /// The key this was written with.
+            pub fn verb(&self) -> &'static str {
+                match self {
+                    $($name::$variant(_) => $verb,)+
+                }
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct First;
+                impl<'de> serde::de::Visitor<'de> for First {
+                    type Value = $name;
+
+                    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        write!(out, "{}: a map whose first key is one of ", $what)?;
+                        out.write_str(&$name::VERBS.join(", "))
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> Result<$name, A::Error> {
+                        let verb = $crate::scenario::keyed::Verb { what: $what, verbs: $name::VERBS };
+                        let Some(verb) = map.next_key_seed(verb)? else {
+                            return Err(serde::de::Error::invalid_length(0, &self));
+                        };
+                        $(if verb == $verb {
+                            type $Type = $variant;
+                            let $map = map;
+                            let $key: &'static str = verb;
+                            let value: Result<$variant, A::Error> = (|| $read)();
+                            return value.map($name::$variant);
+                        })+
+                        Err(serde::de::Error::unknown_variant(verb, $name::VERBS))
+                    }
+                }
+                deserializer.deserialize_map(First)
+            }
+        }
+    };
+}
+
+pub(super) use {keyed_enum, one_keyed, verb_keyed};

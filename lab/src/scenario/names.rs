@@ -1,0 +1,406 @@
+//! The names a scenario gives and uses: events, groups, symbols, files, programs.
+
+use super::text::{FromText, from_text, printable_line};
+use std::fmt;
+
+/// The kernel's rule for events, groups and arguments: a C identifier of at most `max` characters.
+fn identifier(what: &str, text: &str, max: usize, dash: bool) -> Result<String, String> {
+    let good = |(i, c): (usize, char)| {
+        c == '_'
+            || (dash && c == '-')
+            || if i == 0 { c.is_ascii_alphabetic() } else { c.is_ascii_alphanumeric() }
+    };
+    if text.is_empty() {
+        return Err(format!("empty {what}, expected letters, digits and underscores"));
+    }
+    if let Some((_, bad)) = text.chars().enumerate().find(|&(i, c)| !good((i, c))) {
+        return Err(format!(
+            "bad character {bad:?} in {what}, expected letters, digits and underscores, no digit first"
+        ));
+    }
+    if text.len() > max {
+        return Err(format!("{what} of {} characters, expected at most {max}", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+/// `MAX_EVENT_NAME_LEN` and `MAX_ARG_NAME_LEN` of the kernel, without the final NUL.
+const EVENT_MAX: usize = 63;
+const ARG_MAX: usize = 31;
+
+/// Names of fields that every probe event has already.
+const RESERVED_ARGS: [&str; 8] = [
+    "common_type",
+    "common_flags",
+    "common_preempt_count",
+    "common_pid",
+    "common_tgid",
+    "__probe_ip",
+    "__probe_ret_ip",
+    "__probe_func",
+];
+
+macro_rules! name {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// As written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::ops::Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of an event that a scenario defines.
+    EventName
+}
+
+impl FromText for EventName {
+    const EXPECTED: &'static str = "the name of an event";
+
+    fn from_text(text: &str) -> Result<EventName, String> {
+        identifier("event name", text, EVENT_MAX, false).map(EventName)
+    }
+}
+
+from_text!(EventName, { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,62}$" });
+
+name! {
+    /// The name of an event group.
+    GroupName
+}
+
+impl GroupName {
+    /// What the kernel uses when none is given.
+    pub(super) fn kprobes() -> GroupName {
+        GroupName("kprobes".to_owned())
+    }
+}
+
+impl FromText for GroupName {
+    const EXPECTED: &'static str = "the name of an event group";
+
+    fn from_text(text: &str) -> Result<GroupName, String> {
+        // The kernel allows a dash in groups, which it does not in events.
+        identifier("group name", text, EVENT_MAX, true).map(GroupName)
+    }
+}
+
+from_text!(GroupName, { "type": "string", "pattern": "^[A-Za-z_-][A-Za-z0-9_-]{0,62}$" });
+
+name! {
+    /// The name of a probe's argument, which becomes a field of its events.
+    ArgName
+}
+
+impl FromText for ArgName {
+    const EXPECTED: &'static str = "the name of an argument";
+
+    fn from_text(text: &str) -> Result<ArgName, String> {
+        if RESERVED_ARGS.contains(&text) {
+            return Err(format!(
+                "`{text}` is a field that every probe event has already, expected another name"
+            ));
+        }
+        identifier("argument name", text, ARG_MAX, false).map(ArgName)
+    }
+}
+
+from_text!(ArgName, { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,30}$" });
+
+name! {
+    /// Where a probe goes: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+    ProbePoint
+}
+
+impl FromText for ProbePoint {
+    const EXPECTED: &'static str = "a symbol, SYMBOL+OFFSET, MODULE:SYMBOL or an address";
+
+    fn from_text(text: &str) -> Result<ProbePoint, String> {
+        let (symbol, offset) =
+            text.split_once('+').map_or((text, None), |(symbol, offset)| (symbol, Some(offset)));
+        let symbol_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | ':');
+        if symbol.is_empty() || !symbol.chars().all(symbol_char) || symbol.matches(':').count() > 1 {
+            return Err(format!("`{text}` is no place for a probe, expected {}", Self::EXPECTED));
+        }
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).is_ok(),
+            None => text.parse::<u64>().is_ok(),
+        };
+        if offset.is_some_and(|offset| !number(offset)) {
+            return Err(format!("bad offset in `{text}`, expected a number of bytes behind the `+`"));
+        }
+        if symbol.starts_with(|c: char| c.is_ascii_digit()) && (!number(symbol) || offset.is_some()) {
+            return Err(format!("bad address `{text}`, expected a number such as 0xffff800080010000"));
+        }
+        Ok(ProbePoint(text.to_owned()))
+    }
+}
+
+from_text!(ProbePoint, {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9_.$:]+(\\+(0x)?[0-9A-Fa-f]+)?$",
+    "examples": ["vfs_write", "vfs_write+0x10", "ext4:ext4_file_open"],
+});
+
+name! {
+    /// A fetch arg in tracefs' own language: `+0($arg2):ustring`, `$retval:s64`, `%x1`.
+    FetchArg
+}
+
+/// `MAX_ARGSTR_LEN` of the kernel.
+const FETCH_ARG_MAX: usize = 63;
+
+impl FromText for FetchArg {
+    const EXPECTED: &'static str = "a fetch arg such as +0($arg2):ustring or $retval:s64";
+
+    fn from_text(text: &str) -> Result<FetchArg, String> {
+        printable_line(text)?;
+        // An immediate string may hold blanks, nothing else can.
+        if text.is_empty() || (text.contains(char::is_whitespace) && !text.starts_with("\\\"")) {
+            return Err(format!(
+                "`{text}` is not a fetch arg, expected one such as +0($arg2):ustring, without blanks"
+            ));
+        }
+        if text.len() > FETCH_ARG_MAX {
+            return Err(format!("fetch arg of {} characters, expected at most {FETCH_ARG_MAX}", text.len()));
+        }
+        Ok(FetchArg(text.to_owned()))
+    }
+}
+
+from_text!(FetchArg, {
+    "type": "string",
+    "maxLength": 63,
+    "examples": ["$arg1", "+0($arg2):ustring", "+u0($arg2):u64", "$retval:s64"],
+});
+
+name! {
+    /// A file: absolute, or below tracefs when it does not start with `/`.
+    FilePath
+}
+
+impl FromText for FilePath {
+    const EXPECTED: &'static str = "a file, absolute or below tracefs";
+
+    fn from_text(text: &str) -> Result<FilePath, String> {
+        printable_line(text)?;
+        if text.is_empty() || text.ends_with('/') || text.len() > 4000 {
+            return Err(format!("`{text}` is not a file, expected an absolute path or one below tracefs"));
+        }
+        if text.split('/').any(|part| part == "..") {
+            return Err(format!("`{text}` has `..` in it, expected a path without"));
+        }
+        Ok(FilePath(text.to_owned()))
+    }
+}
+
+from_text!(FilePath, { "type": "string", "examples": ["kprobe_events", "events/kprobes/enable", "/proc/version"] });
+
+name! {
+    /// One line without control characters: a filter, a trigger, a tracer's name, a function glob.
+    Line
+}
+
+impl FromText for Line {
+    const EXPECTED: &'static str = "one line of text";
+
+    fn from_text(text: &str) -> Result<Line, String> {
+        printable_line(text)?;
+        if text.trim().is_empty() {
+            return Err("empty text, expected one line".to_owned());
+        }
+        Ok(Line(text.to_owned()))
+    }
+}
+
+from_text!(Line, { "type": "string", "minLength": 1 });
+
+name! {
+    /// A configuration symbol, without `CONFIG_`.
+    ConfigSymbol
+}
+
+impl FromText for ConfigSymbol {
+    const EXPECTED: &'static str = "a configuration symbol such as KPROBE_EVENTS";
+
+    fn from_text(text: &str) -> Result<ConfigSymbol, String> {
+        let bare = text.strip_prefix("CONFIG_").unwrap_or(text);
+        if bare.is_empty() || !bare.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(format!(
+                "`{text}` is not a configuration symbol, expected one such as KPROBE_EVENTS"
+            ));
+        }
+        Ok(ConfigSymbol(bare.to_owned()))
+    }
+}
+
+from_text!(ConfigSymbol, { "type": "string", "pattern": "^(CONFIG_)?[A-Za-z0-9_]+$" });
+
+/// An event as an expectation names it: `NAME` or `GROUP:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRef {
+    /// The group, if it was written.
+    pub group: Option<String>,
+    /// The event's name.
+    pub name: String,
+}
+
+impl FromText for EventRef {
+    const EXPECTED: &'static str = "an event, NAME or GROUP:NAME";
+
+    fn from_text(text: &str) -> Result<EventRef, String> {
+        let (group, name) = match text.split_once(':') {
+            Some((group, name)) => (Some(identifier("group name", group, EVENT_MAX, true)?), name),
+            None => (None, text),
+        };
+        Ok(EventRef { group, name: identifier("event name", name, EVENT_MAX, false)? })
+    }
+}
+
+from_text!(EventRef, {
+    "type": "string",
+    "pattern": "^([A-Za-z_-][A-Za-z0-9_-]*:)?[A-Za-z_][A-Za-z0-9_]*$",
+    "examples": ["efd_write", "sched:sched_switch"],
+});
+
+impl fmt::Display for EventRef {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.group {
+            Some(group) => write!(out, "{group}:{}", self.name),
+            None => out.write_str(&self.name),
+        }
+    }
+}
+
+/// A tracepoint's event, `SYSTEM:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticName {
+    /// `sched`
+    pub system: String,
+    /// `sched_switch`
+    pub name: String,
+}
+
+impl FromText for StaticName {
+    const EXPECTED: &'static str = "a tracepoint's event, SYSTEM:NAME";
+
+    fn from_text(text: &str) -> Result<StaticName, String> {
+        let event = EventRef::from_text(text)?;
+        match event.group {
+            Some(system) => Ok(StaticName { system, name: event.name }),
+            None => Err(format!("`{text}` has no system, expected SYSTEM:NAME such as sched:sched_switch")),
+        }
+    }
+}
+
+from_text!(StaticName, {
+    "type": "string",
+    "pattern": "^[A-Za-z_-][A-Za-z0-9_-]*:[A-Za-z_][A-Za-z0-9_]*$",
+    "examples": ["sched:sched_switch"],
+});
+
+impl fmt::Display for StaticName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.system, self.name)
+    }
+}
+
+/// A program and its arguments, at least the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine(Vec<String>);
+
+impl CommandLine {
+    /// The program's name, without a directory.
+    pub fn program(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    /// What it is given.
+    pub fn arguments(&self) -> &[String] {
+        self.0.get(1..).unwrap_or_default()
+    }
+}
+
+impl FromText for CommandLine {
+    const EXPECTED: &'static str = "a program and its arguments";
+
+    fn from_text(text: &str) -> Result<CommandLine, String> {
+        let words = split_words(text)?;
+        let Some(program) = words.first() else {
+            return Err("empty command, expected a program and its arguments".to_owned());
+        };
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if program.is_empty() || program.starts_with('-') || !program.chars().all(good) {
+            return Err(format!(
+                "`{program}` is not a program's name, expected letters, digits, `-` and `_`"
+            ));
+        }
+        Ok(CommandLine(words))
+    }
+}
+
+from_text!(CommandLine, { "type": "string", "minLength": 1, "examples": ["eventfd --sleep 0 1 2 4 7 14"] });
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0.join(" "))
+    }
+}
+
+/// Splits as a shell splits words: blanks, `'…'`, `"…"`, and `\` before one character. Nothing is
+/// expanded.
+fn split_words(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' | '\n' => words.extend(word.take()),
+            '\0' => return Err("NUL character in a command, expected text".to_owned()),
+            '\\' => {
+                let Some(next) = chars.next() else {
+                    return Err("`\\` at the end of a command, expected a character behind it".to_owned());
+                };
+                word.get_or_insert_default().push(next);
+            }
+            '\'' | '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        None => return Err(format!("no closing {c} in a command, expected one")),
+                        Some(end) if end == c => break,
+                        Some('\\') if c == '"' => word.extend(chars.next()),
+                        Some(inner) => word.push(inner),
+                    }
+                }
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+#[path = "names_tests.rs"]
+mod tests;

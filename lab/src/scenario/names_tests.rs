@@ -1,0 +1,89 @@
+//! What the names of a scenario may and may not be.
+
+use super::*;
+
+fn refused<T: FromText + fmt::Debug>(text: &str, expect: &str) {
+    let error = T::from_text(text).unwrap_err();
+    assert!(error.contains(expect), "{text:?}: {error}");
+}
+
+#[test]
+fn event_names_are_the_kernels() {
+    for text in ["efd_write", "_x", "A9", &"x".repeat(63)] {
+        assert_eq!(EventName::from_text(text).unwrap().as_str(), text);
+    }
+    refused::<EventName>("", "empty event name");
+    refused::<EventName>("9x", "bad character '9'");
+    refused::<EventName>("a-b", "bad character '-'");
+    refused::<EventName>("a\nb", "bad character '\\n'");
+    refused::<EventName>(&"x".repeat(64), "of 64 characters, expected at most 63");
+    assert_eq!(GroupName::from_text("my-group").unwrap().as_str(), "my-group");
+    refused::<ArgName>("common_pid", "every probe event has already");
+    refused::<ArgName>(&"x".repeat(32), "at most 31");
+}
+
+#[test]
+fn probe_points_are_symbols_offsets_and_addresses() {
+    for text in ["vfs_write", "vfs_write+0x10", "ext4:ext4_open+4", "0xffff800080010000", "foo.isra.0"] {
+        assert_eq!(ProbePoint::from_text(text).unwrap().as_str(), text);
+    }
+    refused::<ProbePoint>("", "no place for a probe");
+    refused::<ProbePoint>("vfs_write x=1", "no place for a probe");
+    refused::<ProbePoint>("vfs_write\np:x y", "no place for a probe");
+    refused::<ProbePoint>("a:b:c", "no place for a probe");
+    refused::<ProbePoint>("vfs_write+z", "bad offset");
+    refused::<ProbePoint>("9lives", "bad address");
+}
+
+#[test]
+fn fetch_args_are_one_word() {
+    for text in ["+0($arg2):ustring", "$retval:s64", "\\\"two words\"", "%x1"] {
+        assert_eq!(FetchArg::from_text(text).unwrap().as_str(), text);
+    }
+    refused::<FetchArg>("$arg1 x=$arg2", "without blanks");
+    refused::<FetchArg>("$arg1\nx", "control character");
+    refused::<FetchArg>(&"x".repeat(64), "at most 63");
+}
+
+#[test]
+fn files_do_not_climb() {
+    assert_eq!(FilePath::from_text("events/kprobes/enable").unwrap().as_str(), "events/kprobes/enable");
+    refused::<FilePath>("../etc/passwd", "has `..` in it");
+    refused::<FilePath>("/a/../b", "has `..` in it");
+    refused::<FilePath>("a\u{7}", "control character");
+    refused::<FilePath>("events/", "is not a file");
+}
+
+#[test]
+fn events_are_named_with_or_without_their_group() {
+    let check = |text, group: Option<&str>, name: &str| {
+        let expect = EventRef { group: group.map(str::to_owned), name: name.to_owned() };
+        assert_eq!(EventRef::from_text(text), Ok(expect));
+    };
+    check("efd_write", None, "efd_write");
+    check("sched:sched_switch", Some("sched"), "sched_switch");
+    refused::<EventRef>("a:b:c", "bad character ':'");
+    refused::<StaticName>("sched_switch", "has no system");
+}
+
+#[test]
+fn commands_split_as_a_shell_does() {
+    let check = |text, expect: &[&str]| {
+        let found = CommandLine::from_text(text).unwrap();
+        assert_eq!([&[found.program().to_owned()], found.arguments()].concat(), expect, "{text}");
+    };
+    check("eventfd --sleep 0 1 2", &["eventfd", "--sleep", "0", "1", "2"]);
+    check("  cat  '/a b' \"c d\"e ''", &["cat", "/a b", "c de", ""]);
+    check(r#"cat a\ b "x\"y""#, &["cat", "a b", "x\"y"]);
+    refused::<CommandLine>("", "empty command");
+    refused::<CommandLine>("cat 'x", "no closing '");
+    refused::<CommandLine>("cat \\", "at the end of a command");
+    refused::<CommandLine>("/bin/cat", "is not a program's name");
+    refused::<CommandLine>("../cat", "is not a program's name");
+}
+
+#[test]
+fn configuration_symbols_lose_their_prefix() {
+    assert_eq!(ConfigSymbol::from_text("CONFIG_KPROBES").unwrap().as_str(), "KPROBES");
+    refused::<ConfigSymbol>("KPROBES=y", "is not a configuration symbol");
+}

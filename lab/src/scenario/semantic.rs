@@ -1,0 +1,401 @@
+//! What only the whole file can tell: events that nothing defines, fields that no event has,
+//! values used before they are bound.
+
+use super::{
+    Amount, Document, EventSpec, Expectation, Step,
+    expect::{EventMatch, Hist, Latency, Pairs, Stats},
+    locate::{At, Problem},
+    names::EventRef,
+    nearest::unknown,
+    sequence::Sequence,
+};
+use crate::verdict::Condition;
+use std::collections::BTreeSet;
+
+/// ftrace's own entries, which no scenario has to define.
+const FTRACE_EVENTS: [&str; 16] = [
+    "function",
+    "funcgraph_entry",
+    "funcgraph_exit",
+    "func_repeats",
+    "context_switch",
+    "wakeup",
+    "kernel_stack",
+    "user_stack",
+    "print",
+    "bprint",
+    "bputs",
+    "raw_data",
+    "branch",
+    "hwlat",
+    "osnoise",
+    "timerlat",
+];
+
+/// What every event has: the lab's names and the kernel's.
+pub(crate) const COMMON_FIELDS: [&str; 12] = [
+    "pid",
+    "cpu",
+    "comm",
+    "time",
+    "event",
+    "group",
+    "common_pid",
+    "common_comm",
+    "common_cpu",
+    "common_type",
+    "common_flags",
+    "common_preempt_count",
+];
+
+/// Fields of `function`; the last is there on kernels that record arguments.
+const FUNCTION_FIELDS: [&str; 3] = ["ip", "parent_ip", "args"];
+
+/// Events, steps and expectations that one file may have, each.
+const ITEMS_MAX: usize = 1000;
+
+type Checked = Result<(), Problem>;
+
+fn problem<T>(path: &[At], message: impl Into<String>) -> Result<T, Problem> {
+    Err(Problem { path: path.to_vec(), message: message.into() })
+}
+
+/// `path` and one more step.
+fn below(path: &[At], step: At) -> Vec<At> {
+    [path, &[step]].concat()
+}
+
+/// Checks the whole document. The first problem found is the one reported.
+pub(super) fn check(document: &Document) -> Checked {
+    let counts = [
+        ("events", document.trace.events.len()),
+        ("steps", document.steps.len()),
+        ("expect", document.expect.len()),
+    ];
+    for (key, count) in counts {
+        if count > ITEMS_MAX {
+            let path =
+                if key == "events" { vec![At::Key("trace"), At::Key(key)] } else { vec![At::Key(key)] };
+            return problem(&path, format!("{count} items, expected at most {ITEMS_MAX}"));
+        }
+    }
+    if document.steps.is_empty() && document.expect.is_empty() {
+        return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
+    }
+    check_events(&document.trace.events)?;
+    for (index, step) in document.steps.iter().enumerate() {
+        check_step(step, &[At::Key("steps"), At::Index(index)])?;
+    }
+    let scope = Scope { document };
+    for (index, expectation) in document.expect.iter().enumerate() {
+        let verb = At::Key(expectation.verb());
+        scope.check(expectation, &[At::Key("expect"), At::Index(index), verb])?;
+    }
+    Ok(())
+}
+
+fn check_events(events: &[EventSpec]) -> Checked {
+    let mut seen = BTreeSet::new();
+    for (index, event) in events.iter().enumerate() {
+        let path = [At::Key("trace"), At::Key("events"), At::Index(index)];
+        if !seen.insert((event.group(), event.name())) {
+            let key = if matches!(event, EventSpec::StaticEvent(_)) { "event" } else { "name" };
+            let message = format!("event `{}:{}` is there twice", event.group(), event.name());
+            return problem(&below(&path, At::Key(key)), message);
+        }
+        let EventSpec::Kretprobe(probe) = event else { continue };
+        if probe.kretprobe.contains('+') {
+            let message = format!("`{}` is inside a function, expected the function itself", probe.kretprobe);
+            return problem(&below(&path, At::Key("kretprobe")), message);
+        }
+        // KRETPROBE_MAXACTIVE_MAX of the kernel.
+        if probe.maxactive.is_some_and(|number| !(1..=4096).contains(&number)) {
+            return problem(&below(&path, At::Key("maxactive")), "bad maxactive, expected 1 to 4096");
+        }
+    }
+    Ok(())
+}
+
+fn check_step(step: &Step, path: &[At]) -> Checked {
+    match step {
+        Step::Read(read) if read.errno.is_some() && read.text.is_some() => problem(
+            &below(path, At::Key("text")),
+            "text of a read that fails, expected only one of errno and text",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// An event an expectation uses, with what it looks at there.
+struct Use<'a> {
+    event: &'a EventRef,
+    condition: Option<&'a Condition>,
+    path: Vec<At>,
+    /// Names bound by earlier events.
+    bound: &'a [String],
+}
+
+struct Scope<'a> {
+    document: &'a Document,
+}
+
+impl Scope<'_> {
+    fn check(&self, expectation: &Expectation, path: &[At]) -> Checked {
+        let check = |event, condition: &Option<Condition>| {
+            self.check_use(&Use { event, condition: condition.as_ref(), path: path.to_vec(), bound: &[] })
+        };
+        match expectation {
+            Expectation::Count(count) => {
+                check(&count.event, &count.condition)?;
+                check_amount(count.is, count.at_least, count.at_most, true, path)
+            }
+            Expectation::Values(values) => {
+                check(&values.event, &values.condition)?;
+                self.check_field(&values.event, &values.field, &below(path, At::Key("field")))
+            }
+            Expectation::Set(set) => {
+                check(&set.event, &set.condition)?;
+                self.check_field(&set.event, &set.field, &below(path, At::Key("field")))
+            }
+            Expectation::Never(never) => check(&never.event, &never.condition),
+            Expectation::Sequence(sequence) => self.check_sequence(sequence, path),
+            Expectation::Pairs(pairs) => self.check_pairs(pairs, path),
+            Expectation::Latency(latency) => self.check_latency(latency, path),
+            Expectation::Graph(graph) => {
+                self.check_graph_tracer(path)?;
+                check_amount(graph.is, graph.at_least, graph.at_most, false, path)
+            }
+            Expectation::Hist(hist) => self.check_hist(hist, path),
+            Expectation::Stack(stack) => {
+                check(&stack.event, &stack.condition)?;
+                if stack.frames.is_empty() {
+                    return problem(&below(path, At::Key("frames")), "no frames, expected at least one");
+                }
+                Ok(())
+            }
+            Expectation::Stats(stats) => self.check_stats(stats, path),
+            Expectation::KernelLog(_) => Ok(()),
+        }
+    }
+
+    fn check_use(&self, used: &Use<'_>) -> Checked {
+        self.check_event(used.event, &below(&used.path, At::Key("event")))?;
+        let Some(condition) = used.condition else { return Ok(()) };
+        let path = below(&used.path, At::Key("where"));
+        for field in condition.fields() {
+            self.check_field(used.event, field, &path)?;
+        }
+        for name in condition.bound() {
+            if !used.bound.iter().any(|bound| bound == name) {
+                let bound: Vec<&str> = used.bound.iter().map(String::as_str).collect();
+                return problem(&path, unknown("bound value", name, &bound));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something defines the event: `trace`, ftrace itself, or, for `SYSTEM:NAME`, the kernel.
+    fn check_event(&self, event: &EventRef, path: &[At]) -> Checked {
+        let events = &self.document.trace.events;
+        let named: Vec<_> = events.iter().filter(|spec| spec.name() == event.name).collect();
+        if let Some(group) = &event.group {
+            let in_group = events.iter().any(|spec| spec.group() == group && spec.definition().is_some());
+            if !in_group || named.iter().any(|spec| spec.group() == group) || self.steps_define(&event.name) {
+                return Ok(());
+            }
+            let names: Vec<_> =
+                events.iter().map(|spec| format!("{}:{}", spec.group(), spec.name())).collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            return problem(path, unknown("event", &event.to_string(), &names));
+        }
+        match named.len() {
+            1 => Ok(()),
+            0 if FTRACE_EVENTS.contains(&event.name.as_str()) || self.steps_define(&event.name) => Ok(()),
+            0 => {
+                let names: Vec<_> = events.iter().map(EventSpec::name).collect();
+                let hint =
+                    if names.is_empty() { "a SYSTEM:NAME, or an event that `trace` defines" } else { "" };
+                let message = unknown("event", &event.name, &names);
+                problem(path, if hint.is_empty() { message } else { message.replace("none", hint) })
+            }
+            _ => {
+                let groups: Vec<_> =
+                    named.iter().map(|spec| format!("`{}:{}`", spec.group(), spec.name())).collect();
+                problem(
+                    path,
+                    format!("ambiguous event `{}`, expected one of {}", event.name, groups.join(", ")),
+                )
+            }
+        }
+    }
+
+    /// Whether a step writes a definition of this event, as far as its text tells.
+    fn steps_define(&self, name: &str) -> bool {
+        self.document.steps.iter().any(|step| match step {
+            Step::Write(write) if write.write.ends_with("_events") => {
+                write.text.lines().any(|line| line.split([':', '/', ' ', ';']).any(|word| word == name))
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether the event has the field, where its fields are known.
+    fn check_field(&self, event: &EventRef, field: &str, path: &[At]) -> Checked {
+        let same = |spec: &&EventSpec| {
+            spec.name() == event.name && event.group.as_deref().is_none_or(|group| group == spec.group())
+        };
+        let spec = self.document.trace.events.iter().find(same);
+        let own = match spec {
+            Some(spec) => spec.fields(),
+            None if event.name == "function" => Some(FUNCTION_FIELDS.to_vec()),
+            None => None,
+        };
+        let Some(own) = own else { return Ok(()) };
+        let known: Vec<&str> = own.into_iter().chain(COMMON_FIELDS).collect();
+        if known.contains(&field) {
+            return Ok(());
+        }
+        problem(path, unknown(&format!("field of `{event}`:"), field, &known))
+    }
+
+    fn check_sequence(&self, sequence: &Sequence, path: &[At]) -> Checked {
+        if sequence.steps.len() < 2 {
+            return problem(
+                path,
+                format!("a sequence of {} events, expected at least two", sequence.steps.len()),
+            );
+        }
+        let mut bound: Vec<String> = Vec::new();
+        for (index, step) in sequence.steps.iter().enumerate() {
+            let path = below(path, At::Index(index));
+            let used = Use {
+                event: &step.event,
+                condition: step.condition.as_ref(),
+                path: path.clone(),
+                bound: &bound,
+            };
+            self.check_use(&used)?;
+            for name in &step.same.0 {
+                let path = below(&path, At::Key("same"));
+                if !bound.contains(name) {
+                    let message = format!(
+                        "`{name}` is not bound by an earlier event, expected one with `bind: {name}`"
+                    );
+                    return problem(&path, message);
+                }
+                self.check_field(&step.event, name, &path)?;
+            }
+            let path = below(&path, At::Key("bind"));
+            for (name, field) in &step.bind.0 {
+                self.check_field(&step.event, field, &path)?;
+                if bound.contains(name) {
+                    return problem(
+                        &path,
+                        format!("`{name}` is bound already, expected another name or `same: {name}`"),
+                    );
+                }
+                bound.push(name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_match(&self, side: &EventMatch, path: Vec<At>) -> Checked {
+        self.check_use(&Use { event: &side.event, condition: side.condition.as_ref(), path, bound: &[] })
+    }
+
+    fn check_pairs(&self, pairs: &Pairs, path: &[At]) -> Checked {
+        self.check_match(&pairs.enter, below(path, At::Key("enter")))?;
+        self.check_match(&pairs.exit, below(path, At::Key("return")))?;
+        check_amount(pairs.is, pairs.at_least, pairs.at_most, false, path)
+    }
+
+    fn check_latency(&self, latency: &Latency, path: &[At]) -> Checked {
+        self.check_match(&latency.from, below(path, At::Key("from")))?;
+        self.check_match(&latency.to, below(path, At::Key("to")))?;
+        for (from, to) in &latency.by.0 {
+            let path = below(path, At::Key("by"));
+            self.check_field(&latency.from.event, from, &path)?;
+            self.check_field(&latency.to.event, to, &path)?;
+        }
+        if latency.p50.is_none() && latency.p95.is_none() && latency.max.is_none() {
+            return problem(path, "no bound, expected one of `p50`, `p95`, `max`");
+        }
+        Ok(())
+    }
+
+    fn check_graph_tracer(&self, path: &[At]) -> Checked {
+        let selects =
+            |step: &Step| matches!(step, Step::Write(write) if write.write.ends_with("current_tracer"));
+        let tracer = self.document.trace.tracer.as_deref();
+        if tracer == Some("function_graph") || self.document.steps.iter().any(selects) {
+            return Ok(());
+        }
+        problem(path, "a call tree without its tracer, expected `tracer: function_graph` under `trace`")
+    }
+
+    fn check_hist(&self, hist: &Hist, path: &[At]) -> Checked {
+        self.check_event(&hist.event, &below(path, At::Key("event")))?;
+        if hist.entries.is_empty() && hist.hits.is_none() && hist.dropped.is_none() && !hist.only {
+            return problem(
+                path,
+                "nothing asked of the histogram, expected one of `entries`, `hits`, `dropped`",
+            );
+        }
+        for (index, entry) in hist.entries.iter().enumerate() {
+            if entry.key.is_empty() {
+                let path = [path, &[At::Key("entries"), At::Index(index), At::Key("key")]].concat();
+                return problem(&path, "an entry without a key, expected its key fields and their values");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_stats(&self, stats: &Stats, path: &[At]) -> Checked {
+        let of_event = stats.hits.or(stats.missed);
+        let of_buffer = stats.entries.or(stats.overruns).or(stats.dropped);
+        match &stats.event {
+            Some(event) => {
+                self.check_event(event, &below(path, At::Key("event")))?;
+                if of_event.is_none() {
+                    return problem(path, "nothing asked of the event, expected one of `hits`, `missed`");
+                }
+            }
+            None if of_event.is_some() => {
+                return problem(path, "counters of no event, expected `event` beside `hits` and `missed`");
+            }
+            None => {}
+        }
+        if of_event.or(of_buffer).is_none() {
+            return problem(
+                path,
+                "nothing asked, expected one of `hits`, `missed`, `entries`, `overruns`, `dropped`",
+            );
+        }
+        Ok(())
+    }
+}
+
+fn check_amount(
+    is: Option<u64>,
+    at_least: Option<u64>,
+    at_most: Option<u64>,
+    required: bool,
+    path: &[At],
+) -> Checked {
+    let bounds = at_least.or(at_most);
+    if required && is.or(bounds).is_none() {
+        return problem(path, "no number, expected one of `is`, `at_least`, `at_most`");
+    }
+    if is.is_some() && bounds.is_some() {
+        return problem(&below(path, At::Key("is")), "`is` beside bounds, expected either");
+    }
+    let amount = Amount::of(is, at_least, at_most);
+    match (amount.at_least, amount.at_most) {
+        (Some(least), Some(most)) if least > most => problem(
+            &below(path, At::Key("at_least")),
+            format!("at_least {least} is more than at_most {most}"),
+        ),
+        _ => Ok(()),
+    }
+}

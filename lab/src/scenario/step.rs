@@ -1,0 +1,79 @@
+//! `steps:`, what happens in the guest, in order.
+
+use super::{
+    TextCheck,
+    errno::Errno,
+    keyed::verb_keyed,
+    names::{CommandLine, FilePath},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+verb_keyed! {
+    /// One step. The first key of the YAML map says its kind.
+    pub enum Step is "step" {
+        /// `workload: eventfd 1 2 4`
+        "workload" => Workload,
+        /// `write: kprobe_events`
+        "write" => Write,
+        /// `read: kprobe_events`
+        "read" => Read,
+    }
+}
+
+/// Runs a program of the guest to its end.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// The program's name and arguments, split as a shell splits words.
+    pub workload: CommandLine,
+    /// What it reads from stdin. Default: nothing.
+    #[serde(default)]
+    pub stdin: String,
+    /// Its environment beside the guest's own.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The exit status it must have. Default 0.
+    #[serde(default)]
+    pub exit: i32,
+    /// What its stdout must be.
+    #[serde(default)]
+    pub stdout: Option<TextCheck>,
+    /// What its stderr must be.
+    #[serde(default)]
+    pub stderr: Option<TextCheck>,
+}
+
+/// Writes to a file with one write(2), as a shell's `echo` does.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// The file, absolute or below tracefs.
+    pub write: FilePath,
+    /// What is written, with one newline behind it.
+    pub text: String,
+    /// `>>` instead of `>`. Without it, writing to kprobe_events clears it first.
+    #[serde(default)]
+    pub append: bool,
+    /// The errno the write must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+    /// What tracefs' `error_log` must say of this write.
+    #[serde(default)]
+    pub error_log: Option<TextCheck>,
+}
+
+/// Reads a file and checks it.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// The file, absolute or below tracefs.
+    pub read: FilePath,
+    /// The errno that opening or reading it must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+    /// What it must hold.
+    #[serde(default)]
+    pub text: Option<TextCheck>,
+}

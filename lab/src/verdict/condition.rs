@@ -1,0 +1,352 @@
+//! `where:` conditions: CEL expressions on an event's fields.
+//!
+//! A condition is parsed once, when its scenario is read. At its outermost `&&` it is taken apart,
+//! so that a rejected event can be shown with the very part that rejected it.
+
+use crate::scenario::{FromText, from_text, nearest};
+use cel::{
+    common::ast::{Expr, IdedExpr},
+    parser::Parser,
+};
+use std::{fmt, sync::Arc};
+
+/// A parsed CEL expression that is true or false of an event.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    text: String,
+    parts: Vec<Part>,
+}
+
+/// One operand of the outermost `&&`.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// As written.
+    pub(super) text: String,
+    pub(super) expression: Arc<IdedExpr>,
+    /// Fields it looks at, sorted.
+    pub(super) fields: Vec<String>,
+    /// Names bound by earlier events that it looks at, sorted, without the `$`.
+    pub(super) bound: Vec<String>,
+}
+
+/// What `$name` becomes for CEL, whose identifiers know no `$`.
+pub(super) const BOUND_PREFIX: &str = "bound__";
+
+/// What `sym(field)` becomes: a variable that the event resolves, since only the event's trace has
+/// the symbols. No field begins with it.
+pub(super) const SYMBOL_PREFIX: &str = "@sym:";
+
+/// Longer and deeper ones are no conditions a person wrote. The parser recurses into brackets and
+/// `? :` with large frames: 400 levels overflow a test thread's stack of 2 MiB.
+const TEXT_MAX: usize = 1000;
+const NESTING_MAX: usize = 16;
+
+/// Functions a condition can call: CEL's own that are of use here, and the lab's.
+pub(super) const FUNCTIONS: [&str; 14] = [
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "int",
+    "uint",
+    "string",
+    "type",
+    "double",
+    "bytes",
+    "sym",
+    "bits",
+    "dyn",
+];
+
+impl Condition {
+    /// As written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The fields it looks at.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().flat_map(|part| part.fields.iter().map(String::as_str))
+    }
+
+    /// The names it looks at that an earlier event must have bound: `fd` for `$fd`.
+    pub fn bound(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().flat_map(|part| part.bound.iter().map(String::as_str))
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Condition) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl FromText for Condition {
+    const EXPECTED: &'static str = "a condition such as ret == 8 && comm == \"eventfd\"";
+
+    fn from_text(text: &str) -> Result<Condition, String> {
+        if text.len() > TEXT_MAX {
+            return Err(format!("condition of {} bytes, expected at most {TEXT_MAX}", text.len()));
+        }
+        if nesting(text) > NESTING_MAX {
+            return Err(format!("condition nested too deeply, expected at most {NESTING_MAX} levels"));
+        }
+        // The whole is parsed too: an error in it is reported as it was written.
+        Part::parse(text)?;
+        let parts = conjuncts(text).into_iter().map(Part::parse).collect::<Result<_, _>>()?;
+        Ok(Condition { text: text.trim().to_owned(), parts })
+    }
+}
+
+from_text!(Condition, {
+    "type": "string",
+    "description": "A CEL condition on the event's fields and pid, cpu, comm, time.",
+    "examples": ["ret == 8", "comm == \"eventfd\" && fd > 2", "sym(ip) == \"vfs_write\""],
+});
+
+impl Part {
+    fn parse(text: &str) -> Result<Part, String> {
+        let parsed = Parser::default().parse(&with_bound_names(text));
+        let mut expression = parsed.map_err(|errors| {
+            let first = errors.errors.first();
+            let column = first.map_or(0, |error| error.pos.1);
+            let message = first.map_or_else(|| errors.to_string(), |error| error.msg.clone());
+            // ANTLR lists every token that could stand there; the first words say enough.
+            let message = message.split(" expecting ").next().unwrap_or_default().replace(BOUND_PREFIX, "$");
+            let hint = if lone_equals(text) { ", expected `==` to compare" } else { "" };
+            format!("bad condition `{}`: {message} (column {column}){hint}", text.trim())
+        })?;
+        let mut names = Names::default();
+        names.of(&mut expression, 0)?;
+        names.free.sort();
+        names.free.dedup();
+        let bound = names.free.iter().filter_map(|name| name.strip_prefix(BOUND_PREFIX));
+        let bound = bound.map(str::to_owned).collect();
+        names.free.retain(|name| !name.starts_with(BOUND_PREFIX));
+        Ok(Part { text: text.trim().to_owned(), expression: Arc::new(expression), fields: names.free, bound })
+    }
+}
+
+/// The names an expression leaves free.
+#[derive(Default)]
+struct Names {
+    free: Vec<String>,
+    /// Variables of the comprehensions around.
+    local: Vec<String>,
+}
+
+/// Comprehensions inside one another; two of them take the square of a list's length, no more.
+const COMPREHENSIONS_MAX: usize = 2;
+
+impl Names {
+    /// Collects from an expression, and makes a variable of each `sym(field)` in it.
+    fn of(&mut self, expression: &mut IdedExpr, depth: usize) -> Result<(), String> {
+        match &mut expression.expr {
+            Expr::Ident(name) => {
+                if !name.starts_with('@') && !self.local.contains(name) {
+                    self.free.push(name.clone());
+                }
+            }
+            Expr::Select(select) => self.of(&mut select.operand, depth)?,
+            Expr::Call(call) if call.func_name == "sym" => {
+                let field = match call.args.as_slice() {
+                    [IdedExpr { expr: Expr::Ident(field), .. }] if call.target.is_none() => field.clone(),
+                    _ => return Err("bad use of sym, expected one field, as in `sym(ip)`".to_owned()),
+                };
+                if self.local.contains(&field) {
+                    return Err(format!("`{field}` is no field, expected one in `sym(…)`"));
+                }
+                expression.expr = Expr::Ident(format!("{SYMBOL_PREFIX}{field}"));
+                self.free.push(field);
+            }
+            Expr::Call(call) => {
+                let name = call.func_name.as_str();
+                let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+                if !operator && !FUNCTIONS.contains(&name) {
+                    let near = nearest(name, FUNCTIONS).unwrap_or("size");
+                    return Err(format!(
+                        "unknown function `{name}` in a condition, expected one such as `{near}`"
+                    ));
+                }
+                for inner in call.target.as_deref_mut().into_iter().chain(&mut call.args) {
+                    self.of(inner, depth)?;
+                }
+            }
+            Expr::List(list) => list.elements.iter_mut().try_for_each(|inner| self.of(inner, depth))?,
+            Expr::Comprehension(loops) => {
+                if depth == COMPREHENSIONS_MAX {
+                    return Err(format!("more than {COMPREHENSIONS_MAX} comprehensions inside one another"));
+                }
+                self.of(&mut loops.iter_range, depth)?;
+                let before = self.local.len();
+                self.local.push(loops.iter_var.clone());
+                self.local.extend(loops.iter_var2.clone());
+                self.local.push(loops.accu_var.clone());
+                let inner =
+                    [&mut loops.accu_init, &mut loops.loop_cond, &mut loops.loop_step, &mut loops.result];
+                inner.into_iter().try_for_each(|inner| self.of(inner, depth + 1))?;
+                self.local.truncate(before);
+            }
+            Expr::Map(_) | Expr::Struct(_) => {
+                return Err("a map in a condition, expected a comparison of fields".to_owned());
+            }
+            Expr::Literal(_) | Expr::Unspecified => {}
+        }
+        Ok(())
+    }
+}
+
+/// `text` with every `$name` outside of quotes as an identifier CEL can read.
+fn with_bound_names(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (piece, quoted) in pieces(text) {
+        if quoted { out.push_str(piece) } else { out.push_str(&piece.replace('$', BOUND_PREFIX)) }
+    }
+    out
+}
+
+/// The operands of the outermost `&&`; the whole where an outermost `||` or `?` binds it.
+fn conjuncts(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start, mut at) = (0_i32, 0, 0);
+    for (piece, quoted) in pieces(text) {
+        for (offset, c) in piece.char_indices().filter(|_| !quoted) {
+            let rest = &piece[offset..];
+            match c {
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                '?' if depth == 0 => return vec![text],
+                '|' if depth == 0 && rest.starts_with("||") => return vec![text],
+                '&' if depth == 0 && rest.starts_with("&&") => {
+                    parts.push(&text[start..at + offset]);
+                    start = at + offset + 2;
+                }
+                _ => {}
+            }
+        }
+        at += piece.len();
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Whether there is an `=` that is no part of `==`, `!=`, `<=` or `>=`.
+fn lone_equals(text: &str) -> bool {
+    let plain = pieces(text).into_iter().filter(|(_, quoted)| !quoted);
+    plain.into_iter().any(|(piece, _)| {
+        let rest =
+            ["==", "!=", "<=", ">="].iter().fold(piece.to_owned(), |text, sign| text.replace(sign, ""));
+        rest.contains('=')
+    })
+}
+
+/// The most brackets and `?` around anything.
+fn nesting(text: &str) -> usize {
+    let (mut brackets, mut deepest, mut ternaries) = (0_usize, 0, 0);
+    for c in pieces(text).into_iter().filter(|(_, quoted)| !quoted).flat_map(|(piece, _)| piece.chars()) {
+        match c {
+            '(' | '[' | '{' => brackets += 1,
+            ')' | ']' | '}' => brackets = brackets.saturating_sub(1),
+            '?' => ternaries += 1,
+            _ => {}
+        }
+        deepest = deepest.max(brackets);
+    }
+    deepest + ternaries
+}
+
+/// `text` in pieces that are quoted or not, in order, nothing left out.
+fn pieces(text: &str) -> Vec<(&str, bool)> {
+    let mut pieces = Vec::new();
+    let (mut start, mut quote, mut escaped) = (0, None, false);
+    for (at, c) in text.char_indices() {
+        match quote {
+            None if c == '"' || c == '\'' => {
+                pieces.push((&text[start..at], false));
+                (start, quote) = (at, Some(c));
+            }
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(end) if c == end => {
+                pieces.push((&text[start..at + c.len_utf8()], true));
+                (start, quote) = (at + c.len_utf8(), None);
+            }
+            _ => {}
+        }
+    }
+    pieces.push((&text[start..], quote.is_some()));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_come_apart_at_the_outermost_and() {
+        let check = |text, expect: &[&str]| {
+            let condition = Condition::from_text(text).unwrap();
+            let parts: Vec<_> = condition.parts().iter().map(|part| part.text.as_str()).collect();
+            assert_eq!(parts, expect, "{text}");
+        };
+        check("ret == 8", &["ret == 8"]);
+        check("ret == 8 && pid > 0 && (a == 1 && b == 2)", &["ret == 8", "pid > 0", "(a == 1 && b == 2)"]);
+        check("a == 1 && b == 2 || c == 3", &["a == 1 && b == 2 || c == 3"]);
+        check("a == 1 && (b == 2 || c == 3)", &["a == 1", "(b == 2 || c == 3)"]);
+        check("a == 1 ? b == 2 && c == 3 : d", &["a == 1 ? b == 2 && c == 3 : d"]);
+        check(r#"comm == "a && b" && x == 1"#, &[r#"comm == "a && b""#, "x == 1"]);
+    }
+
+    #[test]
+    fn the_names_a_condition_looks_at_are_known() {
+        let check = |text, fields: &[&str], bound: &[&str]| {
+            let condition = Condition::from_text(text).unwrap();
+            assert_eq!(condition.fields().collect::<Vec<_>>(), fields, "{text}");
+            assert_eq!(condition.bound().collect::<Vec<_>>(), bound, "{text}");
+        };
+        check("ret == 8", &["ret"], &[]);
+        check("fd == $fd && comm == '$x'", &["fd", "comm"], &["fd"]);
+        check("sym(ip).startsWith(\"vfs_\")", &["ip"], &[]);
+        check("[1, 2].exists(x, x == value)", &["value"], &[]);
+        check("file in ['/a', '/b']", &["file"], &[]);
+    }
+
+    #[test]
+    fn long_chains_are_parsed_and_dropped() {
+        for chain in
+            ["1+".repeat(499), "!".repeat(998), "a||".repeat(332), "a.b.".repeat(240), "a[0].".repeat(190)]
+        {
+            // Whether CEL takes it does not matter, only that the stack does.
+            let _ = Condition::from_text(&format!("{chain}a"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused() {
+        let check = |text: &str, expect: &str| {
+            let error = Condition::from_text(text).unwrap_err();
+            assert!(error.contains(expect), "{text}: {error}");
+        };
+        check("ret = 8", "expected `==` to compare");
+        check("", "bad condition");
+        check("ret ==", "bad condition `ret ==`");
+        check("symb(ip) == 'x'", "unknown function `symb` in a condition, expected one such as `sym`");
+        check(&"(".repeat(900), "nested too deeply");
+        check(&format!("{}1{}", "(".repeat(400), ")".repeat(400)), "nested too deeply");
+        check(&format!("{}1", "1?1:".repeat(200)), "nested too deeply");
+        check(&"1+".repeat(600), "condition of 1200 bytes");
+        check("[1].all(a, [1].all(b, [1].all(c, true)))", "comprehensions inside one another");
+        check("{1: 2} == {}", "a map in a condition");
+    }
+}

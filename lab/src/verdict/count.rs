@@ -1,0 +1,75 @@
+//! `count:` and `never:`.
+
+use super::{
+    finding::{After, Evaluate, Finding},
+    observed::{Observed, describe},
+    selector::Selector,
+};
+use crate::scenario::{Amount, Count, Never};
+
+/// How many events match.
+pub(super) struct Counting {
+    selector: Selector,
+    amount: Amount,
+    found: u64,
+    first: Vec<String>,
+}
+
+/// Matching events that are shown.
+const SHOWN: usize = 3;
+
+impl Counting {
+    pub(super) fn of_count(count: &Count) -> Counting {
+        Counting {
+            selector: Selector::new(&count.event, count.condition.as_ref()),
+            amount: Amount::of(count.is, count.at_least, count.at_most),
+            found: 0,
+            first: Vec::new(),
+        }
+    }
+
+    pub(super) fn of_never(never: &Never) -> Counting {
+        Counting {
+            selector: Selector::new(&never.event, never.condition.as_ref()),
+            amount: Amount::exactly(0),
+            found: 0,
+            first: Vec::new(),
+        }
+    }
+}
+
+impl Evaluate for Counting {
+    fn wants(&self, group: &str, name: &str) -> bool {
+        self.selector.wants(group, name)
+    }
+
+    fn observe(&mut self, event: &dyn Observed) {
+        if self.selector.matches(event, &[]) {
+            self.found += 1;
+            if self.first.len() < SHOWN {
+                self.first.push(describe(event));
+            }
+        }
+    }
+
+    /// Too many stay too many, and enough stay enough, whatever was lost. Everything else a lost
+    /// event could change.
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        if let Some(error) = self.selector.error() {
+            return Finding::failed(error);
+        }
+        let found = format!("found {}, expected {}", self.found, self.amount);
+        if self.amount.exceeds(self.found) {
+            let matching: String = self.first.iter().map(|event| format!("\n    {event}")).collect();
+            let first = if self.found > 1 { "the first of them" } else { "it is" };
+            return Finding::failed(format!("{found}\n  {first}:{matching}"));
+        }
+        if after.losses.any() && (self.amount.at_most.is_some() || self.amount.falls_short(self.found)) {
+            return after.inconclusive(&found);
+        }
+        if self.amount.falls_short(self.found) {
+            return Finding::failed(format!("{found}{}", self.selector.explain()));
+        }
+        Finding::passed(format!("found {}", self.found))
+    }
+}

@@ -1,0 +1,238 @@
+//! `hist:`, `stats:` and `kernel_log:`, which look at text that the recording brings back.
+
+use super::{
+    finding::{After, Evaluate, Finding},
+    observed::Observed,
+};
+use crate::scenario::{Amount, Hist, HistEntry, Literal, Stats, TextCheck};
+
+/// Where counters of the ring buffer are, `*` standing for each CPU's number.
+pub(super) const BUFFER_STATS: &str = "per_cpu/cpu*/stats";
+
+/// Where kprobe and kretprobe events have theirs.
+pub(super) const KPROBE_PROFILE: &str = "kprobe_profile";
+
+/// `kernel_log:`
+pub(super) struct LogCheck(pub(super) TextCheck);
+
+impl Evaluate for LogCheck {
+    fn wants(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _: &dyn Observed) {}
+
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        match self.0.check(after.kernel_log) {
+            Ok(()) => {
+                Finding::passed(format!("the kernel log has {} lines", after.kernel_log.lines().count()))
+            }
+            Err(problem) => Finding::failed(format!("kernel log: {problem}")),
+        }
+    }
+}
+
+/// `stats:`
+pub(super) struct Counters {
+    pub(super) stats: Stats,
+}
+
+impl Evaluate for Counters {
+    fn wants(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _: &dyn Observed) {}
+
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        let mut checks: Vec<(&str, Option<u64>, Amount)> = Vec::new();
+        if let Some(event) = &self.stats.event {
+            let profile = after.files.get(KPROBE_PROFILE).map_or("", String::as_str);
+            let counters = profile_of(profile, &event.name);
+            if counters.is_none() {
+                return Finding::failed(format!("`{KPROBE_PROFILE}` has no event `{}`", event.name));
+            }
+            let wanted = [("hits", self.stats.hits), ("missed", self.stats.missed)];
+            for ((name, amount), number) in wanted.into_iter().zip(counters.into_iter().flatten()) {
+                checks.extend(amount.map(|amount| (name, Some(number), amount)));
+            }
+        }
+        let of_buffer = [
+            ("entries", self.stats.entries, &["entries", "read events"][..]),
+            ("overruns", self.stats.overruns, &["overrun", "commit overrun"][..]),
+            ("dropped", self.stats.dropped, &["dropped events"][..]),
+        ];
+        for (name, amount, keys) in of_buffer {
+            let sum = || keys.iter().map(|key| buffer_sum(after, key)).sum::<Option<u64>>();
+            checks.extend(amount.map(|amount| (name, sum(), amount)));
+        }
+        let shown = |(name, number, _): &(&str, Option<u64>, Amount)| {
+            format!("{name} {}", number.map_or("unknown".to_owned(), |number| number.to_string()))
+        };
+        let found = format!("found {}", checks.iter().map(shown).collect::<Vec<_>>().join(", "));
+        let wrong = |(_, number, amount): &&(&str, Option<u64>, Amount)| {
+            !number.is_some_and(|number| amount.allows(number))
+        };
+        let wrong: Vec<_> =
+            checks.iter().filter(wrong).map(|(name, _, amount)| format!("{name} {amount}")).collect();
+        if wrong.is_empty() {
+            Finding::passed(found)
+        } else {
+            Finding::failed(format!("{found}, expected {}", wrong.join(", ")))
+        }
+    }
+}
+
+/// Hits and misses of an event in `kprobe_profile`: lines of name, hits, misses.
+fn profile_of(profile: &str, event: &str) -> Option<[u64; 2]> {
+    profile.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [name, hits, missed, ..] if *name == event => Some([hits.parse().ok()?, missed.parse().ok()?]),
+            _ => None,
+        }
+    })
+}
+
+/// A counter of `per_cpu/cpuN/stats`, all CPUs together.
+fn buffer_sum(after: &After<'_>, key: &str) -> Option<u64> {
+    let of_cpu = |(path, text): (&String, &String)| {
+        path.strip_prefix("per_cpu/cpu")?.strip_suffix("/stats")?;
+        Some(
+            text.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.trim().parse::<u64>().ok()),
+        )
+    };
+    let mut cpus = after.files.iter().filter_map(of_cpu).peekable();
+    cpus.peek()?;
+    cpus.sum()
+}
+
+/// `hist:`
+pub(super) struct Histogram {
+    pub(super) hist: Hist,
+    /// The event's `hist` file.
+    pub(super) path: String,
+}
+
+/// One line of a hist file.
+#[derive(Debug, Default, PartialEq)]
+struct Entry {
+    key: Vec<(String, String)>,
+    values: Vec<(String, u64)>,
+}
+
+impl Entry {
+    /// `{ pid: 90, comm: eventfd } hitcount: 5  bytes: 40`
+    fn parse(line: &str) -> Option<Entry> {
+        let (key, values) = line.trim().strip_prefix('{')?.rsplit_once('}')?;
+        let pair = |text: &str| {
+            text.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        };
+        // A key's value can have a comma in it only where it is a string; names never have one.
+        let key = key.split(", ").filter_map(pair).collect();
+        let mut words = values.split_whitespace();
+        let mut parsed = Vec::new();
+        while let (Some(name), Some(value)) = (words.next(), words.next()) {
+            parsed.push((name.trim_end_matches(':').to_owned(), value.parse().ok()?));
+        }
+        Some(Entry { key, values: parsed })
+    }
+
+    fn is(&self, wanted: &HistEntry) -> bool {
+        wanted.key.iter().all(|(name, value)| {
+            // A key with a modifier (`common_pid.execname`) is meant by its bare name too.
+            let named = |key: &str| key == name || key.split('.').next() == Some(name);
+            self.key.iter().any(|(key, found)| named(key) && key_is(found, value))
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<u64> {
+        self.values.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    fn show(&self) -> String {
+        let key: Vec<_> = self.key.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let values: Vec<_> = self.values.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        format!("{{ {} }} {}", key.join(", "), values.join(" "))
+    }
+}
+
+/// Whether a key's value as the file prints it is the wanted one.
+fn key_is(found: &str, wanted: &Literal) -> bool {
+    match wanted {
+        Literal::Int(number) => {
+            let hex = found.strip_prefix("0x").and_then(|hex| i128::from_str_radix(hex, 16).ok());
+            hex.or_else(|| found.parse().ok()) == Some(*number)
+        }
+        // `[ffff800080258798] vfs_write+0x0/0x1a0` is meant by `vfs_write`, `eventfd         [  90]` by `eventfd`.
+        Literal::Text(text) => {
+            let symbol = found.rsplit("] ").next().unwrap_or(found);
+            let bare = symbol.split(['+', '[']).next().unwrap_or(symbol).trim();
+            found == text || symbol == text || bare == text
+        }
+        Literal::List(_) => false,
+    }
+}
+
+impl Evaluate for Histogram {
+    fn wants(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn observe(&mut self, _: &dyn Observed) {}
+
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        let Some(text) = after.files.get(&self.path) else {
+            return Finding::failed(format!("there is no `{}`: the event has no hist trigger", self.path));
+        };
+        let entries: Vec<_> = text.lines().filter_map(Entry::parse).collect();
+        let total = |name: &str| {
+            text.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().parse::<u64>().ok())
+        };
+        let mut problems = Vec::new();
+        for (name, amount, number) in
+            [("hits", self.hist.hits, total("Hits:")), ("dropped", self.hist.dropped, total("Dropped:"))]
+        {
+            if let Some(amount) = amount
+                && !number.is_some_and(|number| amount.allows(number))
+            {
+                let found = number.map_or("no total".to_owned(), |number| number.to_string());
+                problems.push(format!("{name}: found {found}, expected {amount}"));
+            }
+        }
+        for wanted in &self.hist.entries {
+            problems.extend(entry_problem(wanted, &entries));
+        }
+        if self.hist.only {
+            let others =
+                entries.iter().filter(|entry| !self.hist.entries.iter().any(|wanted| entry.is(wanted)));
+            problems.extend(others.take(3).map(|entry| format!("not expected: {}", entry.show())));
+        }
+        let found = format!("found {} entries", entries.len());
+        if problems.is_empty() {
+            return Finding::passed(found);
+        }
+        let shown: String = entries.iter().take(5).map(|entry| format!("\n    {}", entry.show())).collect();
+        Finding::failed(format!("{}\n  {found}:{shown}", problems.join("\n  ")))
+    }
+}
+
+/// What is wrong with the entry that is wanted.
+fn entry_problem(wanted: &HistEntry, entries: &[Entry]) -> Option<String> {
+    let key: Vec<_> = wanted.key.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let key = format!("{{ {} }}", key.join(", "));
+    let Some(entry) = entries.iter().find(|entry| entry.is(wanted)) else {
+        return Some(format!("no entry {key}"));
+    };
+    let amounts = wanted.values.iter().map(|(name, amount)| (name.as_str(), *amount));
+    let amounts = wanted.hitcount.iter().map(|amount| ("hitcount", *amount)).chain(amounts);
+    for (name, amount) in amounts {
+        match entry.value(name) {
+            Some(number) if amount.allows(number) => {}
+            Some(number) => return Some(format!("entry {key}: {name} {number}, expected {amount}")),
+            None => return Some(format!("entry {key} has no `{name}`")),
+        }
+    }
+    None
+}

@@ -1,0 +1,129 @@
+//! Expectations on text that the recording brings back.
+
+use super::{
+    OutcomeStatus::{self, Failed, Passed},
+    fixture::judge_all,
+};
+use crate::scenario::Scenario;
+use std::path::Path;
+
+const HIST: &str = "\
+# event histogram
+#
+# trigger info: hist:keys=common_pid.execname,value:vals=hitcount,count:sort=hitcount:size=2048 [active]
+#
+
+{ common_pid: eventfd         [        90], value:          1 } hitcount:          1  count:          8
+{ common_pid: eventfd         [        90], value:          2 } hitcount:          3  count:         24
+{ call_site: [ffff800080258798] vfs_write+0x10/0x1a0          } hitcount:          2
+
+Totals:
+    Hits: 6
+    Entries: 3
+    Dropped: 0
+";
+
+const PROFILE: &str = "  efd_write                                                 5               0
+  efd_ret                                                   3               2
+";
+
+const CPU0: &str = "entries: 1\noverrun: 2\ncommit overrun: 0\nbytes: 40\noldest event ts:     1.0\nnow ts:  2.0\ndropped events: 0\nread events: 7\n";
+const CPU1: &str = "entries: 0\noverrun: 1\ncommit overrun: 1\nbytes: 0\ndropped events: 4\nread events: 2\n";
+
+#[track_caller]
+fn check(expectation: &str, status: OutcomeStatus, details: &[&str]) {
+    let source = format!(
+        "summary: test\ntrace:\n  events:\n    - {{ kprobe: x, name: efd_write }}\n    - {{ kretprobe: x, name: efd_ret }}\n\
+         expect:\n  - {expectation}\n"
+    );
+    let files = [
+        ("events/kprobes/efd_write/hist", HIST),
+        ("kprobe_profile", PROFILE),
+        ("per_cpu/cpu0/stats", CPU0),
+        ("per_cpu/cpu1/stats", CPU1),
+    ];
+    let log = "[    0.0] Booting Linux\n[    1.0] all is well\n";
+    let outcomes = judge_all(&source, "", log, &files);
+    assert_eq!(outcomes[0].status, status, "{expectation}: {}", outcomes[0].detail);
+    for detail in details {
+        assert!(outcomes[0].detail.contains(detail), "no `{detail}` in {}", outcomes[0].detail);
+    }
+}
+
+#[test]
+fn hist() {
+    let hist = |rest: &str| format!("hist: {{ event: efd_write, {rest} }}");
+    check(
+        &hist("entries: [{ key: { value: 2 }, hitcount: 3, values: { count: 24 } }]"),
+        Passed,
+        &["found 3 entries"],
+    );
+    check(
+        &hist("entries: [{ key: { common_pid: eventfd, value: 1 }, hitcount: { at_least: 1 } }]"),
+        Passed,
+        &[],
+    );
+    check(&hist("entries: [{ key: { call_site: vfs_write } }]"), Passed, &[]);
+    check(&hist("hits: 6, dropped: 0"), Passed, &[]);
+    check(&hist("hits: 7"), Failed, &["hits: found 6, expected exactly 7"]);
+    check(
+        &hist("entries: [{ key: { value: 9 } }]"),
+        Failed,
+        &["no entry { value: 9 }\n  found 3 entries:\n    { common_pid: eventfd"],
+    );
+    check(
+        &hist("entries: [{ key: { value: 2 }, hitcount: 1 }]"),
+        Failed,
+        &["entry { value: 2 }: hitcount 3, expected exactly 1"],
+    );
+    check(&hist("entries: [{ key: { value: 2 }, values: { bytes: 1 } }]"), Failed, &["has no `bytes`"]);
+    check(
+        &hist("only: true, entries: [{ key: { common_pid: eventfd } }]"),
+        Failed,
+        &["not expected: { call_site: [ffff"],
+    );
+    check("hist: { event: efd_ret, hits: 1 }", Failed, &["there is no `events/kprobes/efd_ret/hist`"]);
+}
+
+#[test]
+fn stats() {
+    check("stats: { event: efd_write, hits: 5, missed: 0 }", Passed, &["found hits 5, missed 0"]);
+    check("stats: { event: efd_ret, missed: 0 }", Failed, &["found missed 2, expected missed exactly 0"]);
+    check(
+        "stats: { event: sched:sched_switch, hits: 1 }",
+        Failed,
+        &["`kprobe_profile` has no event `sched_switch`"],
+    );
+    check(
+        "stats: { entries: 10, overruns: 4, dropped: 4 }",
+        Passed,
+        &["found entries 10, overruns 4, dropped 4"],
+    );
+    check("stats: { overruns: 0 }", Failed, &["found overruns 4, expected overruns exactly 0"]);
+}
+
+#[test]
+fn kernel_log() {
+    check("kernel_log: all is well", Passed, &["has 2 lines"]);
+    check("kernel_log: { never: [BUG, WARNING] }", Passed, &[]);
+    check(
+        "kernel_log: { never: Booting }",
+        Failed,
+        &["kernel log: expected the text never to contain \"Booting\", found in its line 1"],
+    );
+}
+
+#[test]
+fn the_recording_is_told_which_files_to_read() {
+    let check = |expect: &str, files: &[&str]| {
+        let source = format!(
+            "summary: x\ntrace:\n  events: [{{ kprobe: f, name: e, group: g }}]\nexpect:\n  - {expect}\n"
+        );
+        let scenario = Scenario::parse(Path::new("x.yaml"), &source).unwrap();
+        assert_eq!(scenario.evidence_files(), files, "{expect}");
+    };
+    check("count: { event: e, is: 1 }", &[]);
+    check("hist: { event: e, hits: 1 }", &["events/g/e/hist"]);
+    check("hist: { event: sched:sched_switch, hits: 1 }", &["events/sched/sched_switch/hist"]);
+    check("stats: { event: e, missed: 0, dropped: 0 }", &["kprobe_profile", "per_cpu/cpu*/stats"]);
+}

@@ -1,0 +1,154 @@
+//! Evaluates conditions on events.
+//!
+//! Variables are looked up in the event while CEL runs, so that only what a condition names is
+//! decoded. An integer field is CEL's `int` where it fits, whatever its signedness, so that
+//! `ret == 8` and `count + 1` need no suffix.
+
+use super::{
+    condition::{BOUND_PREFIX, Condition, Part, SYMBOL_PREFIX},
+    observed::{Observed, lookup},
+};
+use crate::{scenario::Literal, trace::Value};
+use cel::{
+    Context, Env, ExecutionError,
+    common::{
+        types::{CelBool, CelBytes, CelInt, CelList, CelString, CelUInt, INT_TYPE, UINT_TYPE},
+        value::{CowVal, Val},
+    },
+    context::VariableResolver,
+};
+use std::sync::{Arc, LazyLock};
+
+/// Values kept from earlier events, by name.
+pub(super) type Bound = [(String, Literal)];
+
+/// What a condition says of an event.
+#[derive(Debug, PartialEq)]
+pub(super) enum Holds {
+    Yes,
+    /// The part, by index, that is false.
+    No(usize),
+    /// The part, by index, that cannot be evaluated, and why.
+    Error(usize, String),
+}
+
+/// CEL's standard functions and the lab's.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    for (id, a, b) in [
+        ("bits_int_int", INT_TYPE, INT_TYPE),
+        ("bits_uint_int", UINT_TYPE, INT_TYPE),
+        ("bits_int_uint", INT_TYPE, UINT_TYPE),
+        ("bits_uint_uint", UINT_TYPE, UINT_TYPE),
+    ] {
+        // The ids and signatures are distinct, which is all that could be refused.
+        let _ = env.add_overload("bits", id, vec![a, b], bits);
+    }
+    Arc::new(env)
+});
+
+/// `bits(flags, 0x40)`: those bits of a value, as an integer.
+fn bits<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let mut result = u64::MAX;
+    for argument in &arguments {
+        result &= match (argument.downcast_ref::<CelInt>(), argument.downcast_ref::<CelUInt>()) {
+            (Some(number), _) => *number.inner() as u64,
+            (_, Some(number)) => *number.inner(),
+            _ => return Err(ExecutionError::function_error("bits", "expected two integers")),
+        };
+    }
+    Ok(CowVal::Owned(unsigned(result)))
+}
+
+/// Resolves a condition's names in one event.
+struct Names<'a, E: ?Sized> {
+    event: &'a E,
+    bound: &'a Bound,
+}
+
+impl<E: Observed + ?Sized> VariableResolver for Names<'_, E> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        if let Some(bound) = name.strip_prefix(BOUND_PREFIX) {
+            let (_, value) = self.bound.iter().find(|(name, _)| name == bound)?;
+            return Some(CowVal::Owned(of_literal(value)));
+        }
+        if let Some(field) = name.strip_prefix(SYMBOL_PREFIX) {
+            let symbol = match lookup(self.event, field)? {
+                Value::Unsigned(address) => self.event.symbol(address),
+                Value::Signed(address) => self.event.symbol(address as u64),
+                _ => None,
+            };
+            return Some(CowVal::owned(CelString::from(symbol.map_or("", |(name, _)| name))));
+        }
+        lookup(self.event, name).map(|value| CowVal::Owned(of_value(value)))
+    }
+}
+
+fn unsigned<'v>(number: u64) -> Box<dyn Val + 'v> {
+    match i64::try_from(number) {
+        Ok(number) => Box::new(CelInt::from(number)),
+        Err(_) => Box::new(CelUInt::from(number)),
+    }
+}
+
+fn of_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
+    match value {
+        Value::Signed(number) => Box::new(CelInt::from(number)),
+        Value::Unsigned(number) => unsigned(number),
+        Value::Text(std::borrow::Cow::Borrowed(text)) => Box::new(CelString::from(text)),
+        Value::Text(std::borrow::Cow::Owned(text)) => Box::new(CelString::from(text)),
+        Value::Bytes(bytes) => Box::new(CelBytes::from(bytes.into_owned())),
+        Value::List(list) => Box::new(CelList::from(list.into_iter().map(of_value).collect::<Vec<_>>())),
+    }
+}
+
+fn of_literal<'v>(value: &'v Literal) -> Box<dyn Val + 'v> {
+    match value {
+        Literal::Int(number) => match (i64::try_from(*number), u64::try_from(*number)) {
+            (Ok(number), _) => Box::new(CelInt::from(number)),
+            (_, Ok(number)) => Box::new(CelUInt::from(number)),
+            // Values come from fields of 64 bits; a wider one equals none of them.
+            _ => Box::new(CelString::from("an integer of more than 64 bits")),
+        },
+        Literal::Text(text) => Box::new(CelString::from(text.as_str())),
+        Literal::List(list) => Box::new(CelList::from(list.iter().map(of_literal).collect::<Vec<_>>())),
+    }
+}
+
+impl Condition {
+    /// Whether the condition holds of `event`. As with `&&`, a part that is false decides, whatever
+    /// is wrong with the others.
+    pub(super) fn holds<E: Observed + ?Sized>(&self, event: &E, bound: &Bound) -> Holds {
+        let names = Names { event, bound };
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        context.set_variable_resolver(&names);
+        let mut error = None;
+        for (index, part) in self.parts().iter().enumerate() {
+            match part.holds(&context) {
+                Ok(true) => {}
+                Ok(false) => return Holds::No(index),
+                Err(message) => error = error.or(Some((index, message))),
+            }
+        }
+        match error {
+            None => Holds::Yes,
+            Some((index, message)) => Holds::Error(index, message),
+        }
+    }
+}
+
+impl Part {
+    fn holds(&self, context: &Context<'_, '_>) -> Result<bool, String> {
+        match cel::Value::resolve_val(&self.expression, context) {
+            Ok(value) => match value.downcast_ref::<CelBool>() {
+                Some(value) => Ok(*value.inner()),
+                None => Err("it is not true or false".to_owned()),
+            },
+            Err(ExecutionError::UndeclaredReference(name)) => {
+                let name = name.strip_prefix(SYMBOL_PREFIX).unwrap_or(&name);
+                Err(format!("the event has no field `{name}`"))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

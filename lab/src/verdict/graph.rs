@@ -1,0 +1,273 @@
+//! `graph:`, call trees of the function_graph tracer.
+//!
+//! While a call of the wanted root is open in a task, that task's calls are collected into a
+//! tree; when the root returns, the tree is compared and dropped.
+
+use super::{
+    finding::{After, Evaluate, Finding},
+    observed::{Observed, describe},
+    pairs::task,
+    selector::Selector,
+};
+use crate::{
+    scenario::{Amount, EventRef, Graph, GraphCall, Literal},
+    trace::Value,
+};
+use std::{collections::HashMap, time::Duration};
+
+/// Calls collected at a time, all tasks together.
+const CALLS_MAX: usize = 1 << 18;
+
+/// Trees that are shown, and certain ones that are remembered.
+const SHOWN: usize = 3;
+const WINDOWS_MAX: usize = 64;
+
+pub(super) struct Trees {
+    pattern: GraphCall,
+    depth: Option<u32>,
+    amount: Amount,
+    entries: Selector,
+    /// Open calls of the tasks that are inside a root.
+    open: HashMap<(i32, u32), Vec<Call>>,
+    collected: usize,
+    crowded: bool,
+    roots: u64,
+    found: u64,
+    /// The times of the first trees found.
+    windows: Vec<(u64, u64)>,
+    others: Vec<String>,
+}
+
+/// A call and the calls it made.
+struct Call {
+    function: String,
+    start: u64,
+    end: u64,
+    took: Duration,
+    returned: Option<u64>,
+    /// Its entry met the expectation's condition and depth, so it may be a root.
+    candidate: bool,
+    /// How it was entered, for messages.
+    entry: String,
+    calls: Vec<Call>,
+}
+
+impl Call {
+    /// It and all below it.
+    fn size(&self) -> usize {
+        1 + self.calls.iter().map(Call::size).sum::<usize>()
+    }
+}
+
+impl Trees {
+    pub(super) fn new(graph: &Graph) -> Trees {
+        let mut amount = Amount::of(graph.is, graph.at_least, graph.at_most);
+        if amount == Amount::default() {
+            amount.at_least = Some(1);
+        }
+        let event = EventRef { group: Some("ftrace".to_owned()), name: "funcgraph_entry".to_owned() };
+        Trees {
+            pattern: GraphCall {
+                call: graph.call.clone(),
+                calls: graph.calls.clone(),
+                only: graph.only,
+                returns: graph.returns.clone(),
+                within: graph.within,
+            },
+            depth: graph.depth,
+            amount,
+            entries: Selector::new(&event, graph.condition.as_ref()),
+            open: HashMap::new(),
+            collected: 0,
+            crowded: false,
+            roots: 0,
+            found: 0,
+            windows: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+
+    fn enter(&mut self, event: &dyn Observed) {
+        let function = function(event);
+        let root = function == self.pattern.call.as_str();
+        let task = task(event);
+        if !root && !self.open.contains_key(&task) {
+            return;
+        }
+        let depth = number(event, "depth");
+        let deep = |wanted: u32| depth == Some(u64::from(wanted));
+        let candidate = root && self.depth.is_none_or(deep) && self.entries.matches(event, &[]);
+        if root && !candidate && !self.open.contains_key(&task) {
+            return;
+        }
+        if self.collected == CALLS_MAX {
+            // What is open is given up; without it nothing can be said of these trees.
+            self.crowded = true;
+            self.open.clear();
+            self.collected = 0;
+            return;
+        }
+        self.collected += 1;
+        self.open.entry(task).or_default().push(Call {
+            function,
+            start: event.time(),
+            end: event.time(),
+            took: Duration::ZERO,
+            returned: None,
+            candidate,
+            entry: if candidate { describe(event) } else { String::new() },
+            calls: Vec::new(),
+        });
+    }
+
+    fn exit(&mut self, event: &dyn Observed) {
+        let task = task(event);
+        let Some(calls) = self.open.get_mut(&task) else { return };
+        let function = function(event);
+        // Calls whose return was lost are closed with the one that returns.
+        let Some(at) = calls.iter().rposition(|call| call.function == function) else { return };
+        let mut call = calls.swap_remove(at);
+        calls.truncate(at);
+        call.end = event.time();
+        call.took = Duration::from_nanos(match (number(event, "calltime"), number(event, "rettime")) {
+            (Some(from), Some(to)) if from <= to => to - from,
+            _ => call.end.saturating_sub(call.start),
+        });
+        call.returned = number(event, "retval");
+        if call.candidate {
+            self.judge(&call);
+        }
+        let calls = self.open.get_mut(&task);
+        match calls.and_then(|calls| calls.last_mut()) {
+            Some(caller) => caller.calls.push(call),
+            None => {
+                self.collected = self.collected.saturating_sub(call.size());
+                self.open.remove(&task);
+            }
+        }
+    }
+
+    fn judge(&mut self, call: &Call) {
+        self.roots += 1;
+        match differs(&self.pattern, call) {
+            None => {
+                self.found += 1;
+                if self.windows.len() < WINDOWS_MAX {
+                    self.windows.push((call.start, call.end));
+                }
+            }
+            Some(reason) if self.others.len() < SHOWN => {
+                self.others.push(format!("{}\n      {reason}", call.entry));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Why a call is not the one described, if it is not.
+fn differs(pattern: &GraphCall, call: &Call) -> Option<String> {
+    let name = &call.function;
+    if let Some(expected) = &pattern.returns {
+        match call.returned {
+            None => return Some(format!("`{name}`: this kernel records no return values")),
+            Some(found) if !returns(found, expected) => {
+                return Some(format!("`{name}` returned {}, expected {expected}", found as i64));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(within) = pattern.within
+        && call.took > within.0
+    {
+        return Some(format!("`{name}` took {:?}, expected at most {within}", call.took));
+    }
+    let mut rest = call.calls.iter();
+    let mut near = None;
+    for wanted in &pattern.calls {
+        let fits = rest.by_ref().any(|inner| {
+            let same = inner.function == wanted.call.as_str();
+            let reason = if same { differs(wanted, inner) } else { Some(String::new()) };
+            near = near.take().or(reason.clone().filter(|reason| !reason.is_empty()));
+            reason.is_none()
+        });
+        if !fits {
+            let calls: Vec<_> = call.calls.iter().take(20).map(|inner| inner.function.as_str()).collect();
+            let missing = format!("`{name}` calls [{}], expected `{}` there", calls.join(", "), wanted.call);
+            return Some(near.unwrap_or(missing));
+        }
+    }
+    if pattern.only && call.calls.len() != pattern.calls.len() {
+        let calls: Vec<_> = call.calls.iter().take(20).map(|inner| inner.function.as_str()).collect();
+        return Some(format!(
+            "`{name}` calls [{}], expected {} calls only",
+            calls.join(", "),
+            pattern.calls.len()
+        ));
+    }
+    None
+}
+
+/// A recorded return value is a whole register; the function may have returned half of it.
+fn returns(found: u64, expected: &Literal) -> bool {
+    let readings = [i128::from(found), i128::from(found as i64), i128::from(found as u32 as i32)];
+    readings.into_iter().any(|reading| *expected == Literal::Int(reading))
+}
+
+fn number(event: &dyn Observed, field: &str) -> Option<u64> {
+    match event.field(field)? {
+        Value::Unsigned(number) => Some(number),
+        Value::Signed(number) => Some(number as u64),
+        _ => None,
+    }
+}
+
+fn function(event: &dyn Observed) -> String {
+    let address = number(event, "func").unwrap_or(0);
+    event.symbol(address).map_or_else(|| format!("{address:#x}"), |(name, _)| name.to_owned())
+}
+
+impl Evaluate for Trees {
+    fn wants(&self, group: &str, name: &str) -> bool {
+        // Kernels that record return addresses or arguments have entries of their own for it.
+        group == "ftrace" && (name.starts_with("funcgraph_entry") || name.starts_with("funcgraph_exit"))
+            || name.starts_with("fgraph_retaddr_entry")
+    }
+
+    fn observe(&mut self, event: &dyn Observed) {
+        if event.name().ends_with("exit") { self.exit(event) } else { self.enter(event) }
+    }
+
+    /// Trees that were complete before, between or after the losses count; whether there were
+    /// more, or other ones, cannot be known.
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        if let Some(error) = self.entries.error() {
+            return Finding::failed(error);
+        }
+        let found =
+            format!("found {} such trees of {} calls of `{}`", self.found, self.roots, self.pattern.call);
+        let expected = format!("{found}, expected {}", self.amount);
+        if after.losses.any() || self.crowded {
+            let certain =
+                self.windows.iter().filter(|(from, to)| !after.losses.overlap(*from, *to)).count() as u64;
+            if self.amount.exceeds(certain) {
+                return Finding::failed(expected);
+            }
+            if !self.amount.falls_short(certain) && self.amount.at_most.is_none() {
+                return Finding::passed(found);
+            }
+            if !after.losses.any() {
+                return Finding::failed(format!(
+                    "{expected}; more than {CALLS_MAX} calls were open at a time"
+                ));
+            }
+            return after.inconclusive(&found);
+        }
+        if self.amount.allows(self.found) {
+            return Finding::passed(found);
+        }
+        let others: String = self.others.iter().map(|tree| format!("\n    {tree}")).collect();
+        let others =
+            if others.is_empty() { self.entries.explain() } else { format!("\n  not these:{others}") };
+        Finding::failed(format!("{expected}{others}"))
+    }
+}

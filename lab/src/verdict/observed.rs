@@ -1,0 +1,168 @@
+//! What expectations see of an event. A trace's events have it, and so do those of tests.
+
+use crate::{scenario::Literal, trace::Value};
+use std::{borrow::Cow, fmt::Write};
+
+/// One event of a trace, as expectations look at it.
+pub trait Observed: Sync {
+    /// A small number that all events of one group and name have, and no others.
+    fn kind(&self) -> u16;
+    /// `sched_switch`
+    fn name(&self) -> &str;
+    /// `sched`
+    fn group(&self) -> &str;
+    /// Nanoseconds.
+    fn time(&self) -> u64;
+    /// The CPU whose buffer it was in.
+    fn cpu(&self) -> u32;
+    /// The task that was running.
+    fn pid(&self) -> i32;
+    /// Its name.
+    fn comm(&self) -> Cow<'_, str>;
+    /// A field of its format by name, common ones included.
+    fn field(&self, name: &str) -> Option<Value<'_>>;
+    /// Its own fields, in the order of its format.
+    fn fields(&self) -> Vec<(&str, Value<'_>)>;
+    /// The symbol that an address lies in, and how far behind its beginning.
+    fn symbol(&self, address: u64) -> Option<(&str, u64)>;
+    /// Bytes it takes in the ring buffer.
+    fn size(&self) -> usize;
+}
+
+impl Observed for crate::trace::Event<'_> {
+    fn kind(&self) -> u16 {
+        self.format().id()
+    }
+
+    fn name(&self) -> &str {
+        crate::trace::Event::name(self)
+    }
+
+    fn group(&self) -> &str {
+        crate::trace::Event::group(self)
+    }
+
+    fn time(&self) -> u64 {
+        self.time
+    }
+
+    fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn comm(&self) -> Cow<'_, str> {
+        crate::trace::Event::comm(self)
+    }
+
+    fn field(&self, name: &str) -> Option<Value<'_>> {
+        crate::trace::Event::field(self, name)
+    }
+
+    fn fields(&self) -> Vec<(&str, Value<'_>)> {
+        crate::trace::Event::fields(self).collect()
+    }
+
+    fn symbol(&self, address: u64) -> Option<(&str, u64)> {
+        let symbol = self.metadata().symbols().resolve(address)?;
+        Some((symbol.name, symbol.offset))
+    }
+
+    fn size(&self) -> usize {
+        // A record's header is one word.
+        self.data().len() + 4
+    }
+}
+
+/// The value of a field: the event's own, or what every event has. An event's own field wins:
+/// `pid` of sched_wakeup is the task that wakes, `common_pid` the one that was running.
+pub(super) fn lookup<'a>(event: &'a (impl Observed + ?Sized), name: &str) -> Option<Value<'a>> {
+    if let Some(value) = event.field(name) {
+        return Some(value);
+    }
+    Some(match name {
+        "pid" | "common_pid" => Value::Signed(event.pid().into()),
+        "cpu" | "common_cpu" => Value::Unsigned(event.cpu().into()),
+        "comm" | "common_comm" => Value::Text(event.comm()),
+        "time" => Value::Unsigned(event.time()),
+        "event" => Value::Text(event.name().into()),
+        "group" => Value::Text(event.group().into()),
+        _ => return None,
+    })
+}
+
+/// A value that outlives its event.
+pub(super) fn literal(value: &Value<'_>) -> Literal {
+    match value {
+        Value::Signed(number) => Literal::Int((*number).into()),
+        Value::Unsigned(number) => Literal::Int((*number).into()),
+        Value::Text(text) => Literal::Text(text.to_string()),
+        Value::Bytes(bytes) => Literal::List(bytes.iter().map(|byte| Literal::Int((*byte).into())).collect()),
+        Value::List(list) => Literal::List(list.iter().map(literal).collect()),
+    }
+}
+
+/// Whether a field's value is the one a scenario names. A text beside an integer is a symbol.
+pub(super) fn equals(event: &(impl Observed + ?Sized), value: &Value<'_>, expected: &Literal) -> bool {
+    match (value, expected) {
+        (Value::Text(text), Literal::Text(expected)) => text == expected,
+        (Value::Signed(number), Literal::Int(expected)) => i128::from(*number) == *expected,
+        (Value::Unsigned(number), Literal::Int(expected)) => i128::from(*number) == *expected,
+        (Value::Unsigned(address), Literal::Text(symbol)) => {
+            event.symbol(*address).is_some_and(|(name, _)| name == symbol)
+        }
+        (Value::List(list), Literal::List(expected)) => {
+            list.len() == expected.len()
+                && list.iter().zip(expected).all(|(value, expected)| equals(event, value, expected))
+        }
+        (Value::Bytes(bytes), Literal::List(expected)) => {
+            let byte = |(byte, expected): (&u8, &Literal)| *expected == Literal::Int((*byte).into());
+            bytes.len() == expected.len() && bytes.iter().zip(expected).all(byte)
+        }
+        _ => false,
+    }
+}
+
+/// The most of one event that a message shows, in characters.
+const SHOWN: usize = 300;
+
+/// An event on one line, much as `trace` prints it: `eventfd-90 [000] 12.345678: efd_ret: ret=8`.
+pub(super) fn describe(event: &(impl Observed + ?Sized)) -> String {
+    let (seconds, micros) = (event.time() / 1_000_000_000, event.time() / 1000 % 1_000_000);
+    let comm = crate::scenario::text::excerpt(&event.comm(), 16);
+    let mut line =
+        format!("{comm}-{} [{:03}] {seconds}.{micros:06}: {}:", event.pid(), event.cpu(), event.name());
+    for (name, value) in event.fields() {
+        let _ = write!(line, " {name}={}", show(event, &value));
+        if line.len() > SHOWN {
+            line.push_str(" …");
+            break;
+        }
+    }
+    line
+}
+
+/// A value as a message shows it: addresses with their symbols.
+pub(super) fn show(event: &(impl Observed + ?Sized), value: &Value<'_>) -> String {
+    match value {
+        Value::Signed(number) => number.to_string(),
+        Value::Unsigned(number) if *number >> 32 == 0 => number.to_string(),
+        Value::Unsigned(address) => match event.symbol(*address) {
+            Some((name, 0)) => name.to_owned(),
+            Some((name, offset)) => format!("{name}+{offset:#x}"),
+            None => format!("{address:#x}"),
+        },
+        Value::Text(text) => format!("\"{}\"", crate::scenario::text::excerpt(text, 100)),
+        Value::Bytes(bytes) => {
+            let shown: String = bytes.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+            if bytes.len() > 32 { format!("{shown}…") } else { shown }
+        }
+        Value::List(list) => {
+            let shown: Vec<_> = list.iter().take(16).map(|value| show(event, value)).collect();
+            format!("[{}{}]", shown.join(", "), if list.len() > 16 { ", …" } else { "" })
+        }
+    }
+}

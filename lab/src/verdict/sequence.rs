@@ -1,0 +1,295 @@
+//! `sequence:`, events in an order.
+//!
+//! Which of several matching events begins a sequence is not known beforehand, so every beginning
+//! is followed at once, as in a nondeterministic automaton. Of two partial matches of equal length
+//! and equal bindings only the later is kept: whatever can follow the earlier, and be in time, can
+//! follow the later. Their number is thereby that of distinct bindings.
+
+use super::{
+    OutcomeStatus,
+    finding::{After, Evaluate, Finding},
+    observed::{Observed, equals, literal, lookup},
+    selector::Selector,
+};
+use crate::scenario::{Bind, Literal, Same, Sequence};
+use std::{sync::Arc, time::Duration};
+
+/// Partial matches of one length that are followed at a time.
+const PARTIALS_MAX: usize = 2048;
+
+/// Complete matches that are kept, for the case that losses make the first ones doubtful.
+const MATCHES_MAX: usize = 8;
+
+pub(super) struct Following {
+    steps: Vec<Step>,
+    within: Option<Duration>,
+    /// `partials[n]` have their first n + 1 events.
+    partials: Vec<Vec<Partial>>,
+    /// Of each complete match, the times between which nothing may have been lost.
+    matches: Vec<Vec<(u64, u64)>>,
+    furthest: Furthest,
+    /// An event had not the field that it should have bound.
+    unbound: bool,
+    /// Some partial matches were given up for lack of room.
+    crowded: bool,
+}
+
+/// The longest partial match there was, and how it ended if something ended it.
+#[derive(Default)]
+struct Furthest {
+    trail: Option<Arc<Trail>>,
+    end: Option<String>,
+}
+
+struct Step {
+    selector: Selector,
+    bind: Bind,
+    same: Same,
+    within: Option<Duration>,
+    strict: bool,
+}
+
+#[derive(Clone)]
+struct Partial {
+    bound: Vec<(String, Literal)>,
+    start: u64,
+    last: u64,
+    /// Times of the strict steps so far.
+    strict: Vec<(u64, u64)>,
+    trail: Arc<Trail>,
+}
+
+/// The events of a partial match, last first.
+struct Trail {
+    before: Option<Arc<Trail>>,
+    length: usize,
+    time: u64,
+    cpu: u32,
+    pid: i32,
+}
+
+impl Following {
+    pub(super) fn new(sequence: &Sequence) -> Following {
+        let step = |(index, step): (usize, &crate::scenario::SequenceStep)| Step {
+            selector: Selector::new(&step.event, step.condition.as_ref()),
+            bind: step.bind.clone(),
+            same: step.same.clone(),
+            within: step.within.map(|span| span.0),
+            strict: index > 0 && (step.strict || sequence.strict),
+        };
+        let steps: Vec<_> = sequence.steps.iter().enumerate().map(step).collect();
+        Following {
+            partials: vec![Vec::new(); steps.len()],
+            steps,
+            within: sequence.within.map(|span| span.0),
+            matches: Vec::new(),
+            furthest: Furthest::default(),
+            unbound: false,
+            crowded: false,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        // A match that asks for no gap without events stands, whatever was lost.
+        self.matches.len() == MATCHES_MAX || self.matches.iter().any(Vec::is_empty)
+    }
+
+    /// Lets the partial matches of `length` events meet an event, which may be the next of some.
+    fn advance(&mut self, length: usize, event: &dyn Observed) {
+        if self.partials[length - 1].is_empty() {
+            return;
+        }
+        let step = &mut self.steps[length];
+        let waiting = std::mem::take(&mut self.partials[length - 1]);
+        let named = step.selector.names(event);
+        // A condition that looks at nothing bound is the same for all.
+        let once = (named && !step.selector.needs_bound()).then(|| step.selector.matches(event, &[]));
+        let mut kept = Vec::with_capacity(waiting.len());
+        let mut next = Vec::new();
+        for partial in waiting {
+            let late = too_late(step.within, partial.last, event.time())
+                || too_late(self.within, partial.start, event.time());
+            if late {
+                self.furthest
+                    .note(&partial.trail, Some("its time was over before the next event".to_owned()));
+                continue;
+            }
+            let same = has_same(&step.same, &partial.bound, event);
+            if named && same && once.unwrap_or_else(|| step.selector.matches(event, &partial.bound)) {
+                let (extended, bound) = extend(step, &partial, event);
+                self.unbound |= !bound;
+                next.push(extended);
+            } else if named && !same && once != Some(false) {
+                step.selector.miss(event, 1, || differs(&step.same, &partial.bound, event));
+            }
+            if step.strict && same {
+                let between = super::observed::describe(event);
+                self.furthest.note(&partial.trail, Some(format!("another event came between: {between}")));
+            } else {
+                kept.push(partial);
+            }
+        }
+        self.partials[length - 1] = kept;
+        next.into_iter().for_each(|partial| self.reach(length + 1, partial));
+    }
+
+    /// Takes in a match of `length` events.
+    fn reach(&mut self, length: usize, partial: Partial) {
+        self.furthest.note(&partial.trail, None);
+        if length == self.steps.len() {
+            self.matches.push(partial.strict);
+            return;
+        }
+        let partials = &mut self.partials[length - 1];
+        if let Some(other) = partials.iter_mut().find(|other| other.bound == partial.bound) {
+            *other = partial;
+            return;
+        }
+        if partials.len() == PARTIALS_MAX {
+            self.crowded = true;
+            partials.swap_remove(0);
+        }
+        partials.push(partial);
+    }
+}
+
+fn too_late(within: Option<Duration>, since: u64, now: u64) -> bool {
+    within.is_some_and(|within| u128::from(now.saturating_sub(since)) > within.as_nanos())
+}
+
+fn has_same(same: &Same, bound: &[(String, Literal)], event: &dyn Observed) -> bool {
+    same.0.iter().all(|name| {
+        let value = bound.iter().find(|(bound, _)| bound == name).map(|(_, value)| value);
+        match (lookup(event, name), value) {
+            (Some(found), Some(value)) => equals(event, &found, value),
+            _ => false,
+        }
+    })
+}
+
+/// The first field that has another value than the bound one.
+fn differs(same: &Same, bound: &[(String, Literal)], event: &dyn Observed) -> String {
+    let wrong = same.0.iter().find(|name| !has_same(&Same(vec![name.to_string()]), bound, event));
+    let value = bound.iter().find(|(name, _)| Some(name) == wrong).map(|(_, value)| value.to_string());
+    format!("`same: {}`, which was {}", wrong.map_or("", String::as_str), value.unwrap_or_default())
+}
+
+/// The partial match with one more event, and whether that had all fields to bind.
+fn extend(step: &Step, partial: &Partial, event: &dyn Observed) -> (Partial, bool) {
+    let mut extended = partial.clone();
+    if step.strict {
+        extended.strict.push((partial.last, event.time()));
+    }
+    let has_all = bind(&step.bind, event, &mut extended.bound);
+    extended.last = event.time();
+    extended.trail = trail(Some(&partial.trail), event);
+    (extended, has_all)
+}
+
+/// Keeps the fields' values. False if the event has not all of them.
+fn bind(names: &Bind, event: &dyn Observed, bound: &mut Vec<(String, Literal)>) -> bool {
+    let before = bound.len();
+    bound.extend(
+        names.0.iter().filter_map(|(name, field)| Some((name.clone(), literal(&lookup(event, field)?)))),
+    );
+    bound.len() - before == names.0.len()
+}
+
+fn trail(before: Option<&Arc<Trail>>, event: &dyn Observed) -> Arc<Trail> {
+    Arc::new(Trail {
+        length: before.map_or(0, |before| before.length) + 1,
+        before: before.cloned(),
+        time: event.time(),
+        cpu: event.cpu(),
+        pid: event.pid(),
+    })
+}
+
+impl Furthest {
+    /// Remembers a partial match if none was longer, with the first reason why such a one ended.
+    fn note(&mut self, trail: &Arc<Trail>, end: Option<String>) {
+        let longest = self.trail.as_ref().map_or(0, |trail| trail.length);
+        if trail.length > longest || (trail.length == longest && self.end.is_none() && end.is_some()) {
+            *self = Furthest { trail: Some(Arc::clone(trail)), end };
+        }
+    }
+}
+
+impl Evaluate for Following {
+    fn wants(&self, group: &str, name: &str) -> bool {
+        // Whatever comes between two events matters where nothing may.
+        self.steps.iter().any(|step| step.strict || step.selector.wants(group, name))
+    }
+
+    fn observe(&mut self, event: &dyn Observed) {
+        if self.is_done() {
+            return;
+        }
+        // Last step first, so that no event is taken for two.
+        for length in (1..self.steps.len()).rev() {
+            self.advance(length, event);
+        }
+        let Some(first) = self.steps.first_mut() else { return };
+        if first.selector.matches(event, &[]) {
+            let mut bound = Vec::new();
+            self.unbound |= !bind(&first.bind, event, &mut bound);
+            let (time, trail) = (event.time(), trail(None, event));
+            self.reach(1, Partial { bound, start: time, last: time, strict: Vec::new(), trail });
+        }
+    }
+
+    /// A sequence that was found is there, whatever was lost, unless it was lost where nothing may
+    /// have been between two of its events. One that was not found may have been lost.
+    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+        if let Some(error) = self.steps.iter().find_map(|step| step.selector.error()) {
+            return Finding::failed(error);
+        }
+        let certain =
+            |strict: &Vec<(u64, u64)>| !strict.iter().any(|(from, to)| after.losses.overlap(*from, *to));
+        if self.matches.iter().any(certain) {
+            return Finding::passed(format!("found all {} events in order", self.steps.len()));
+        }
+        let found = match &self.furthest.trail {
+            Some(trail) => format!("found {} of {} events in order", trail.length, self.steps.len()),
+            None => format!("found none of {} events", self.steps.len()),
+        };
+        if after.losses.any() {
+            return after.inconclusive(&found);
+        }
+        if self.crowded {
+            let detail = format!("{found}, but gave some up: more than {PARTIALS_MAX} were open at a time");
+            return Finding { status: OutcomeStatus::Inconclusive, detail };
+        }
+        Finding::failed(format!("{found}{}", self.explain()))
+    }
+}
+
+impl Following {
+    /// How far it went, why no further, and what came near being the next event.
+    fn explain(&self) -> String {
+        let mut text = String::new();
+        let mut events = Vec::new();
+        let mut at = self.furthest.trail.as_deref();
+        while let Some(trail) = at {
+            events.push(trail);
+            at = trail.before.as_deref();
+        }
+        let length = events.len();
+        for (trail, step) in events.into_iter().rev().zip(&self.steps) {
+            let (seconds, micros) = (trail.time / 1_000_000_000, trail.time / 1000 % 1_000_000);
+            let place = format!("pid {} [{:03}] {seconds}.{micros:06}", trail.pid, trail.cpu);
+            text.push_str(&format!("\n  {}. {} at {place}", trail.length, step.selector));
+        }
+        if let Some(step) = self.steps.get(length) {
+            text.push_str(&format!("\n  {}. {} did not follow", length + 1, step.selector));
+            if let Some(end) = &self.furthest.end {
+                text.push_str(&format!(": {end}"));
+            }
+            if self.unbound {
+                text.push_str("\n  an event had not the field that is to be bound");
+            }
+            text.push_str(&step.selector.explain());
+        }
+        text
+    }
+}
