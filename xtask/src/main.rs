@@ -5,6 +5,7 @@ mod build;
 mod check;
 mod ci;
 mod doctor;
+mod judge;
 mod list;
 mod run;
 mod schema;
@@ -48,6 +49,7 @@ enum Lab {
     Check(check::Check),
     Kernels(list::Kernels),
     Build(build::Build),
+    Judge(judge::Judge),
     Schema(schema::Schema),
 }
 
@@ -82,6 +84,7 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Lab(Lab::Check(verb)) => verb.run(),
         Verb::Lab(Lab::Kernels(verb)) => verb.run(),
         Verb::Lab(Lab::Build(verb)) => verb.run(),
+        Verb::Lab(Lab::Judge(verb)) => verb.run(),
         Verb::Lab(Lab::Schema(verb)) => verb.run(),
         Verb::Doctor => doctor::run(),
         Verb::Test(verb) => verb.run(),
