@@ -7,6 +7,7 @@
 //! | [`scenario`] | YAML → `Scenario` |
 //! | [`kernel`] | `kernels/NAME.yaml` → `Kernel`: source, config, build |
 //! | [`guest`] | agent, modules, workloads → `Initramfs` |
+//! | [`plan`] | `Scenario` → `Plan`: the writes that arm its trace |
 //! | [`machine`] | `Kernel` + `Initramfs` → `Machine` |
 //! | [`recording`] | `Scenario` on a `Machine` → `Recording` |
 //! | [`trace`] | raw ring buffer → typed events |
@@ -14,16 +15,21 @@
 //! | [`report`] | verdicts → terminal, JSON, JUnit |
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
-//! everything that was built or downloaded lives.
+//! everything that was built or downloaded lives. [`run`] goes through all of it for many scenarios,
+//! [`stored`] looks at what it left behind.
 
+pub mod bench;
 pub mod cache;
 pub mod guest;
 pub mod host;
 pub mod kernel;
 pub mod machine;
+pub mod plan;
 pub mod progress;
 pub mod recording;
 pub mod report;
+pub mod run;
 pub mod scenario;
+pub mod stored;
 pub mod trace;
 pub mod verdict;

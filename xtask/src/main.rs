@@ -1,2 +1,119 @@
-//! `cargo xtask …`
-fn main() {}
+//! `cargo xtask …`: parses the command line and prints; everything else lives in `lab`.
+
+mod bench;
+mod build;
+mod check;
+mod ci;
+mod doctor;
+mod judge;
+mod list;
+mod run;
+mod schema;
+mod setup;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use lab::{host::interrupt, kernel::SpecError, scenario::ScenarioError};
+use std::{fmt, path::Path, process::ExitCode};
+
+/// ftrace-lab: does ftrace still work on the kernels that matter?
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
+                          2 usage or an invalid file, 3 the lab itself could not do its work.";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run scenarios on kernels, and everything around it
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Show every prerequisite, its version, and whether it will do
+    Doctor,
+    /// Set everything up and run all tests: unit tests, then every scenario on the default kernel
+    Test(ci::Test),
+    /// Formatting and clippy, as CI runs them before the tests
+    Ci,
+    /// Measure what the lab promises about its speed
+    Bench(bench::Bench),
+}
+
+#[derive(Subcommand)]
+enum Lab {
+    Run(run::Run),
+    List(list::List),
+    Check(check::Check),
+    Kernels(list::Kernels),
+    Build(build::Build),
+    Judge(judge::Judge),
+    Schema(schema::Schema),
+}
+
+/// The documented exit codes.
+pub(crate) mod exit {
+    /// All passed, or there was nothing to pass.
+    pub(crate) const SUCCESS: u8 = 0;
+    /// At least one scenario failed.
+    pub(crate) const FAILED: u8 = 1;
+    /// Usage, or an invalid file.
+    pub(crate) const INVALID: u8 = 2;
+    /// The lab itself could not do its work.
+    pub(crate) const LAB: u8 = 3;
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<u8> {
+    interrupt::install()?;
+    match arguments.verb {
+        Verb::Lab(Lab::Run(verb)) => verb.run(),
+        Verb::Lab(Lab::List(verb)) => verb.run(),
+        Verb::Lab(Lab::Check(verb)) => verb.run(),
+        Verb::Lab(Lab::Kernels(verb)) => verb.run(),
+        Verb::Lab(Lab::Build(verb)) => verb.run(),
+        Verb::Lab(Lab::Judge(verb)) => verb.run(),
+        Verb::Lab(Lab::Schema(verb)) => verb.run(),
+        Verb::Doctor => doctor::run(),
+        Verb::Test(verb) => verb.run(),
+        Verb::Ci => ci::run(),
+        Verb::Bench(verb) => verb.run(),
+    }
+}
+
+/// The repository this xtask was built from.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A command line that asks for something that is not there.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::error::Error for Usage {}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which exit code an error means: a file or a name that the user got wrong, or the lab's own.
+fn code_of(error: &anyhow::Error) -> u8 {
+    let invalid = error
+        .chain()
+        .any(|cause| cause.is::<ScenarioError>() || cause.is::<SpecError>() || cause.is::<Usage>());
+    if invalid { exit::INVALID } else { exit::LAB }
+}

@@ -63,7 +63,7 @@ pub fn read_frame<T: DeserializeOwned>(port: &mut impl Read) -> Result<T, FrameE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Reply, Request};
+    use crate::{ChildState, Output, Reply, Request, WriteMode};
 
     fn check(bytes: &[u8], expect: &str) {
         let mut input = bytes;
@@ -78,6 +78,18 @@ mod tests {
     fn what_was_written_is_read() {
         let request = Request::ReadFile { path: "trace_clock".into(), max: 100 };
         check(&encode(&request).unwrap(), &format!("{request:?}"));
+    }
+
+    /// An agent of this version understands a lab of this version: what is on the wire may change
+    /// only together with [`crate::VERSION`].
+    #[test]
+    fn the_wire_format_of_version_1() {
+        assert_eq!(crate::VERSION, 1);
+        let write = Request::WriteFile { path: "a".into(), data: vec![0x80, 1], mode: WriteMode::Append };
+        assert_eq!(encode(&write).unwrap(), b"\x07\0\0\0\x01\x01a\x02\x80\x01\x01");
+        assert_eq!(encode(&Reply::Data(vec![7; 3])).unwrap(), b"\x05\0\0\0\x02\x03\x07\x07\x07");
+        let child = ChildState::Exited(-1, Output { pid: 2, ..Output::default() });
+        assert_eq!(encode(&Reply::Child(child)).unwrap(), b"\x07\0\0\0\x05\x01\x01\x04\0\0\0");
     }
 
     #[test]

@@ -7,17 +7,20 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Who are you? Answered by [`Reply::Hello`]; always the first request.
     Hello,
-    /// Writes `data` with a single `write(2)`, as a shell's `echo` does: tracefs parses each
-    /// write on its own. Answered by [`Reply::Done`] or the errno of open, write or close.
+    /// Writes `data` as a shell's `echo` does, with one `write(2)`, since tracefs parses each write
+    /// on its own; only what a short write left over, as its filter files do behind each word, goes
+    /// with another. Answered by [`Reply::Done`] or the errno of open, write or close.
     WriteFile {
         /// The file.
         path: String,
         /// What to write.
+        #[serde(with = "serde_bytes")]
         data: Vec<u8>,
         /// How to open it.
         mode: WriteMode,
     },
-    /// Reads at most `max` bytes from the start of a file: [`Reply::Data`].
+    /// Reads at most `max` bytes from the start of a file: [`Reply::Data`]. It never waits: of
+    /// trace_pipe or /dev/kmsg it reads what is there.
     ReadFile {
         /// The file.
         path: String,
@@ -48,9 +51,10 @@ pub enum Request {
         /// Where the chunk goes: the file's length so far.
         offset: u64,
         /// The chunk.
+        #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// Loads a module that was pushed to `path`, with `init_module(2)`.
+    /// Loads a module that was pushed to `path`, with `finit_module(2)`.
     LoadModule {
         /// A pushed `.ko`.
         path: String,
@@ -69,11 +73,14 @@ pub enum Request {
         /// The whole environment, `NAME=value`.
         env: Vec<String>,
         /// What it reads from stdin, then end of file.
+        #[serde(with = "serde_bytes")]
         stdin: Vec<u8>,
         /// The most bytes of stdout, and of stderr, that are kept; the rest is read and dropped.
         output_max: u32,
     },
     /// Waits until a child has ended and closed its output, or the time is over: [`Reply::Child`].
+    /// Output that a descendant holds open is waited for a fifth of a second only. The end is told
+    /// once; asking again is ECHILD.
     Wait {
         /// From [`Reply::Started`].
         child: u32,
@@ -87,19 +94,26 @@ pub enum Request {
         /// The signal's number.
         signal: i32,
     },
-    /// Reads kernel memory through /proc/kcore: [`Reply::Data`], or EFAULT where nothing is mapped.
+    /// Reads kernel memory through /proc/kcore: [`Reply::Data`], or EFAULT at an address it does not
+    /// show. A hole in the vmalloc area reads as zeros.
     ReadMemory {
         /// A kernel virtual address.
         address: u64,
         /// Bytes, at most 64 KiB.
         length: u32,
     },
-    /// Opens every CPU's `trace_pipe_raw` of an instance and sets `tracing_on`.
+    /// The whole kernel log as `syslog(2)` gives it, its newest `max` bytes: [`Reply::Data`].
+    KernelLog {
+        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        max: u32,
+    },
+    /// Sets `tracing_on` of an instance.
     StartTrace {
         /// The instance's directory below tracefs, `""` for the top-level one.
         instance: String,
     },
-    /// Takes what the ring buffer holds, up to about `max` bytes: [`Reply::Pages`].
+    /// Takes what the ring buffer holds, up to about `max` bytes: [`Reply::Pages`]. Nothing stays
+    /// open behind it, so the tracer can be changed and the instance removed at any time.
     DrainTrace {
         /// As in `StartTrace`.
         instance: String,
@@ -132,7 +146,7 @@ pub enum Reply {
     /// It was done and there is nothing to tell.
     Done,
     /// Bytes of a file or of memory.
-    Data(Vec<u8>),
+    Data(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The names in a directory.
     Names(Vec<String>),
     /// A program runs; the number names it in `Wait` and `Kill`.
@@ -143,7 +157,7 @@ pub enum Reply {
     Pages {
         /// What each CPU had; a CPU with nothing is left out.
         cpus: Vec<CpuPages>,
-        /// Whether a buffer still held something when `max` was reached.
+        /// Whether `max` was reached before every buffer was found empty.
         more: bool,
     },
     /// The kernel refused: what was tried, and the positive errno.
@@ -156,7 +170,7 @@ pub enum Reply {
 }
 
 /// What the agent says of itself and its kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`crate::VERSION`] of the agent.
     pub version: u32,
@@ -187,8 +201,10 @@ pub struct Output {
     /// The process id it had in the guest.
     pub pid: i32,
     /// The first bytes of stdout.
+    #[serde(with = "serde_bytes")]
     pub stdout: Vec<u8>,
     /// The first bytes of stderr.
+    #[serde(with = "serde_bytes")]
     pub stderr: Vec<u8>,
     /// Bytes of both that were over the limit and dropped.
     pub dropped: u64,
@@ -200,5 +216,6 @@ pub struct CpuPages {
     /// The CPU's number.
     pub cpu: u32,
     /// Whole pages, one behind the other.
+    #[serde(with = "serde_bytes")]
     pub data: Vec<u8>,
 }

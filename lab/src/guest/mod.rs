@@ -1,1 +1,54 @@
-//! (to be written)
+//! What runs in the guest: agent, initramfs and workloads, built from `guest/`.
+//!
+//! Everything here is built once and kept in the cache; when nothing has changed, neither cargo nor
+//! a compiler is started.
+
+mod agent;
+mod debian_rust;
+pub mod initramfs;
+mod toolchain;
+mod workloads;
+
+use crate::{cache::Cache, host::process::Tool, progress::Progress};
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// The C compiler for the guest, and the linker of the agent.
+const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
+
+/// What a guest is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The initramfs whose /init is the agent.
+    pub initramfs: PathBuf,
+    /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. The
+    /// same program with its symbols lies beside each, with `.debug` behind its name.
+    pub workloads: BTreeMap<String, PathBuf>,
+}
+
+/// Builds the guest's part of the repository at `root`.
+pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
+    let compiler = cross_gcc_version()?;
+    let agent = agent::build(cache, root, &compiler, progress)?;
+    let initramfs = initramfs::of_init(cache, &agent)?;
+    let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
+    Ok(Guest { initramfs, workloads })
+}
+
+/// An initramfs whose /init is the workload `name`: a guest without an agent.
+pub fn bare(cache: &Cache, guest: &Guest, name: &str) -> Result<PathBuf> {
+    let Some(program) = guest.workloads.get(name) else { bail!("no workload is called `{name}`") };
+    initramfs::of_init(cache, program)
+}
+
+/// The cross compiler's own words about its version, which name the distribution's build too.
+fn cross_gcc_version() -> Result<String> {
+    Tool::new(CROSS_GCC).arg("--version").env("LC_ALL", "C").run().with_context(|| {
+        format!(
+            "cannot run `{CROSS_GCC}`, which builds for the guest; Debian's package is gcc-aarch64-linux-gnu"
+        )
+    })
+}

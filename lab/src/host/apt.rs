@@ -25,20 +25,24 @@ const LISTS_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The guest's architecture, whose packages are to be had beside the host's.
 const GUEST_ARCHITECTURE: &str = "arm64";
 
+/// What a person can do where the network fails.
+const NETWORK: &str = "check the network, or the proxy, then run it again";
+
 /// What apt says, and what to do about it. Looked for in this order.
-const HINTS: [(&str, &str); 13] = [
-    ("No space left on device", "free some space there, then run it again"),
-    ("Could not resolve", "check the network, or the proxy, then run it again"),
-    ("failure resolving", "check the network, or the proxy, then run it again"),
-    ("Could not connect", "check the network, or the proxy, then run it again"),
-    ("Connection failed", "check the network, or the proxy, then run it again"),
-    ("Connection timed out", "check the network, or the proxy, then run it again"),
+const HINTS: [(&str, &str); 14] = [
+    ("No space left on device", "the disk of the cache is full; free some space and run it again"),
+    ("Could not resolve", NETWORK),
+    ("failure resolving", NETWORK),
+    ("Could not connect", NETWORK),
+    ("Connection failed", NETWORK),
+    ("Connection timed out", NETWORK),
     ("is expired", "the mirror is behind for this suite; name another one by FTRACE_LAB_DEBIAN_MIRROR"),
     ("is not valid yet", "check the clock of this machine"),
     ("NO_PUBKEY", "the keyring is too old for this suite; upgrade the package debian-archive-keyring"),
     ("does not have a Release file", "the mirror does not have this suite; check its name"),
     ("Hash Sum mismatch", "the download was damaged; run it again"),
     ("unexpected size", "the download was cut short or the mirror is changing; run it again"),
+    ("Undetermined Error", "the connection broke off; run it again"),
     ("404  Not Found", "the mirror changed while it was read; run it again"),
 ];
 

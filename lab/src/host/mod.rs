@@ -3,5 +3,6 @@
 pub mod apt;
 pub mod deb;
 pub mod interrupt;
+pub mod prerequisites;
 pub mod process;
 pub mod sources;

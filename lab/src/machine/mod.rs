@@ -1,1 +1,235 @@
-//! (to be written)
+//! A guest that runs: booted, asked, watched, and gone when it is dropped.
+//!
+//! QEMU inherits three connected sockets: console, agent port, monitor. There is no path in the
+//! file system to clean up, and QEMU dies with the thread that started it, however that ends.
+//! Every wait has a deadline and looks at the monitor too, so a death is noticed when it happens.
+
+mod console;
+mod death;
+mod monitor;
+mod port;
+pub mod qemu;
+
+pub use console::{CONSOLE_MAX, panic_line};
+pub use death::Death;
+pub use qemu::{Accelerator, MachineSpec};
+
+use crate::host::process::die_with_parent;
+use anyhow::{Context, Result};
+use console::Console;
+use monitor::{Ending, Monitor};
+use port::Port;
+use protocol::{FrameError, Hello, Reply, Request};
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    process::Signal,
+};
+use std::{
+    fs, io,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long a guest may take from power-on to the agent's first word.
+pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long after a panic the console may still bring its message.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// A running guest with an agent that answers.
+pub struct Machine {
+    qemu: duct::Handle,
+    monitor: Monitor,
+    port: UnixStream,
+    console: Console,
+    log: PathBuf,
+    hello: Hello,
+}
+
+impl Machine {
+    /// Starts QEMU and waits for the agent. `directory` gets `console.txt` and `qemu.log`.
+    pub fn boot(spec: &MachineSpec, directory: &Path, deadline: Duration) -> Result<Machine, Death> {
+        let mut machine = Machine::start(spec, directory).map_err(Death::Lab)?;
+        match machine.call(&Request::Hello, deadline) {
+            Ok(Reply::Hello(hello)) if hello.version == protocol::VERSION => {
+                machine.hello = hello;
+                Ok(machine)
+            }
+            Ok(other) => Err(Death::AgentLost(format!("its greeting was {other:?}"))),
+            Err(Death::Deadline { after, .. }) => Err(Death::NoBoot { after, console: machine.console() }),
+            Err(death) => Err(death),
+        }
+    }
+
+    fn start(spec: &MachineSpec, directory: &Path) -> Result<Machine> {
+        let log = directory.join("qemu.log");
+        let (console, console_end) = UnixStream::pair()?;
+        let (port, port_end) = UnixStream::pair()?;
+        let (monitor, monitor_end) = UnixStream::pair()?;
+        let sockets = qemu::Sockets {
+            console: console_end.as_raw_fd(),
+            agent: port_end.as_raw_fd(),
+            monitor: monitor_end.as_raw_fd(),
+        };
+        let arguments = qemu::arguments(spec, Accelerator::of_host(), sockets);
+        let ends = Arc::new([console_end, port_end, monitor_end]);
+        let expression = {
+            let ends = Arc::clone(&ends);
+            duct::cmd(qemu::PROGRAM, arguments)
+                .stdin_null()
+                .stdout_null()
+                .stderr_path(&log)
+                .unchecked()
+                .before_spawn(move |command| {
+                    die_with_parent(command, Signal::KILL);
+                    inherit(command, &ends);
+                    Ok(())
+                })
+        };
+        let qemu = expression.start().with_context(|| format!("cannot run `{}`", qemu::PROGRAM))?;
+        // Only QEMU may hold its ends, or its death would not close them.
+        drop((expression, ends));
+        let console = Console::copy(console, &directory.join("console.txt"))?;
+        port.set_nonblocking(true)?;
+        let monitor = match Monitor::connect(monitor) {
+            Ok(monitor) => monitor,
+            Err(error) => {
+                let status = ended(&qemu, Duration::from_secs(2));
+                qemu.kill()?;
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                return Err(anyhow::Error::from(error).context(format!(
+                    "QEMU did not start ({status})\n{}",
+                    crate::host::process::tail(&said, 12)
+                )));
+            }
+        };
+        Ok(Machine { qemu, monitor, port, console, log, hello: Hello::default() })
+    }
+
+    /// What the agent said of itself when it greeted.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// QEMU's process id.
+    pub fn pid(&self) -> u32 {
+        self.qemu.pids().first().copied().unwrap_or_default()
+    }
+
+    /// What the guest wrote to its console so far.
+    pub fn console(&self) -> String {
+        self.console.text()
+    }
+
+    /// Asks one thing and waits for the answer.
+    pub fn call(&mut self, request: &Request, within: Duration) -> Result<Reply, Death> {
+        let mut replies = self.call_all(std::slice::from_ref(request), within)?;
+        replies.pop().ok_or_else(|| Death::AgentLost("it gave no reply".into()))
+    }
+
+    /// Asks several things at once; the agent does them in order. One round trip instead of many.
+    pub fn call_all(&mut self, requests: &[Request], within: Duration) -> Result<Vec<Reply>, Death> {
+        let until = Instant::now() + within;
+        let mut replies = Vec::with_capacity(requests.len());
+        let mut port = Port::new(&self.port, &mut self.monitor, until);
+        let Err(error) = port.converse(requests, &mut replies) else { return Ok(replies) };
+        let ending = port.ending();
+        let request = requests.get(replies.len()).map(described).unwrap_or_default();
+        Err(self.death(error, ending, request, within))
+    }
+
+    /// Gives a failed conversation its name.
+    fn death(
+        &mut self,
+        error: FrameError,
+        ending: Option<Ending>,
+        request: String,
+        within: Duration,
+    ) -> Death {
+        match ending {
+            Some(Ending::Panicked) => {
+                std::thread::sleep(LAST_WORDS);
+                return Death::Panic { message: panic_line(&self.console()) };
+            }
+            Some(Ending::PoweredOff) => return Death::PoweredOff { console: self.console() },
+            Some(Ending::Rebooted) => return Death::Rebooted,
+            None => {}
+        }
+        if crate::host::interrupt::check().is_err() {
+            return Death::Interrupted;
+        }
+        match error {
+            FrameError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Death::Deadline { after: within, request }
+            }
+            FrameError::Io(_) | FrameError::Closed => match self.qemu.wait_timeout(Duration::from_secs(1)) {
+                Ok(Some(output)) => Death::QemuEnded {
+                    status: output.status.to_string(),
+                    last_words: fs::read_to_string(&self.log).unwrap_or_default(),
+                },
+                _ => Death::AgentLost(error.to_string()),
+            },
+            FrameError::TooLong(_) | FrameError::Malformed(_) => Death::AgentLost(error.to_string()),
+        }
+    }
+
+    /// Asks the guest to power off and waits until QEMU is gone.
+    pub fn power_off(mut self, within: Duration) -> Result<(), Death> {
+        match self.call(&Request::PowerOff, within) {
+            Err(Death::PoweredOff { .. } | Death::QemuEnded { .. }) => Ok(()),
+            Err(death) => Err(death),
+            Ok(reply) => Err(Death::AgentLost(format!("it answered a power-off with {reply:?}"))),
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Nothing is left to do where this fails: the process is gone already.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+        self.console.finish();
+    }
+}
+
+/// Lets the child keep these sockets, and only the child.
+fn inherit(command: &mut std::process::Command, ends: &Arc<[UnixStream; 3]>) {
+    let fds: Vec<i32> = ends.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: between fork and exec the closure only makes fcntl calls on descriptors that the
+    // parent keeps open until the child has been spawned.
+    unsafe {
+        command.pre_exec(move || {
+            for &fd in &fds {
+                fcntl_setfd(BorrowedFd::borrow_raw(fd), FdFlags::empty())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What a deadline says was asked: the kind of request and its object, without its bytes.
+fn described(request: &Request) -> String {
+    match request {
+        Request::WriteFile { path, .. } => format!("a write to `{path}`"),
+        Request::ReadFile { path, .. } => format!("a read of `{path}`"),
+        Request::Push { path, .. } => format!("pushing `{path}`"),
+        Request::LoadModule { path, .. } => format!("loading `{path}`"),
+        Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
+        other => {
+            let name = format!("{other:?}");
+            format!("`{}`", name.split([' ', '{', '(']).next().unwrap_or_default())
+        }
+    }
+}
+
+fn ended(qemu: &duct::Handle, within: Duration) -> String {
+    match qemu.wait_timeout(within) {
+        Ok(Some(output)) => output.status.to_string(),
+        _ => "it still runs, but its monitor is silent".into(),
+    }
+}

@@ -1,1 +1,220 @@
-//! (to be written)
+//! Scenario on a [`Machine`] → [`Recording`]: what each step did, the raw trace, the kernel log.
+//!
+//! The recording judges steps, whose checks need the guest's answers; the trace is judged later
+//! from what is stored here. Whatever ends the machine early, all that came before is kept.
+
+mod arm;
+mod steps;
+mod tape;
+
+use crate::{
+    guest::Guest,
+    kernel::Kernel,
+    machine::{Death, Machine},
+    plan::Plan,
+    report::StepResult,
+    scenario::{Scenario, Step},
+};
+use anyhow::{Context, Result};
+use protocol::{Reply, Request};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+use tape::Tape;
+
+/// The most bytes that one request to the agent may carry or bring back.
+const CHUNK: usize = 512 << 10;
+
+/// How long the lab may take to collect what a run left behind, once its steps are over.
+const COLLECT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The kernel log, beside `trace.dat`.
+const KERNEL_LOG: &str = "kernel.log";
+
+/// tracefs files that expectations ask for: path to content.
+const FILES: &str = "files.json";
+
+/// What happened when a scenario ran on a machine.
+#[derive(Debug, Default)]
+pub struct Recording {
+    /// What the steps came to, as far as they got.
+    pub steps: Vec<StepResult>,
+    /// Why the trace could not be armed, in the kernel's own words.
+    pub unarmed: Option<String>,
+    /// Whether `trace.dat` is there and whole.
+    pub trace: bool,
+    /// The kernel log at the end, or the console where the guest died.
+    pub kernel_log: String,
+    /// tracefs files that expectations ask for, as they were after the last step.
+    pub files: BTreeMap<String, String>,
+    /// How the machine ended before its work was done, and during what.
+    pub death: Option<(Death, String)>,
+}
+
+impl Recording {
+    /// Writes what a later look at the trace needs beside it.
+    fn store(&self, directory: &Path) -> Result<()> {
+        fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
+        let files = serde_json::to_vec_pretty(&self.files)?;
+        fs::write(directory.join(FILES), files).context("cannot write `files.json`")
+    }
+}
+
+/// The kernel log and the tracefs files of a stored recording.
+pub fn stored(directory: &Path) -> Result<(String, BTreeMap<String, String>)> {
+    let bytes = |name: &str| {
+        let path = directory.join(name);
+        fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+    };
+    let files = serde_json::from_slice(&bytes(FILES)?).with_context(|| format!("`{FILES}` is damaged"))?;
+    Ok((String::from_utf8_lossy(&bytes(KERNEL_LOG)?).into_owned(), files))
+}
+
+/// Runs a scenario on a machine that has just booted. `directory` gets `trace.dat`, `kernel.log`
+/// and `steps/`.
+pub fn record(
+    scenario: &Scenario,
+    kernel: &Kernel,
+    machine: &mut Machine,
+    guest: &Guest,
+    directory: &Path,
+) -> Recording {
+    let mut recording = Recording::default();
+    let mut stage = String::from("arming the trace");
+    let until = Instant::now() + scenario.timeout;
+    let system_map = kernel.system_map();
+    let pushed = BTreeSet::new();
+    let mut recorder = Recorder { machine, guest, directory, system_map, until, pushed, tape: None };
+    if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
+        recording.death = Some((death, stage.clone()));
+        recording.kernel_log = recorder.machine.console();
+    }
+    if let Err(error) = recording.store(directory)
+        && recording.death.is_none()
+    {
+        recording.death = Some((Death::Lab(error), stage));
+    }
+    recording
+}
+
+/// A scenario in progress.
+struct Recorder<'a> {
+    machine: &'a mut Machine,
+    guest: &'a Guest,
+    directory: &'a Path,
+    system_map: PathBuf,
+    until: Instant,
+    /// Workloads that are in the guest already.
+    pushed: BTreeSet<String>,
+    tape: Option<Tape>,
+}
+
+impl Recorder<'_> {
+    fn run(
+        &mut self,
+        scenario: &Scenario,
+        recording: &mut Recording,
+        stage: &mut String,
+    ) -> Result<(), Death> {
+        let plan = Plan::of(&scenario.trace);
+        recording.unarmed = self.arm(&plan)?;
+        if recording.unarmed.is_some() {
+            recording.kernel_log = self.kernel_log()?;
+            return Ok(());
+        }
+        self.start_trace()?;
+        let ended = self.steps(scenario, recording, stage);
+        // A guest that still answers has more to tell than that time was up.
+        if !matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
+            return ended;
+        }
+        let during = if ended.is_ok() { "collecting the trace" } else { stage.as_str() }.to_owned();
+        self.until = Instant::now() + COLLECT_DEADLINE;
+        let collected = self.collect(scenario, recording);
+        *stage = during;
+        ended.and(collected)
+    }
+
+    fn steps(
+        &mut self,
+        scenario: &Scenario,
+        recording: &mut Recording,
+        stage: &mut String,
+    ) -> Result<(), Death> {
+        for (index, step) in scenario.steps.iter().enumerate() {
+            *stage = format!("step {} (`{}`)", index + 1, step.text);
+            let result = self.step(index + 1, step)?;
+            recording.steps.push(result);
+            if matches!(step.value, Step::Write(_)) {
+                self.learn_formats()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, scenario: &Scenario, recording: &mut Recording) -> Result<(), Death> {
+        self.stop_trace()?;
+        recording.trace = true;
+        let cpus = self.machine.hello().cpus;
+        recording.files = self.files(&expanded(&scenario.evidence_files(), cpus))?;
+        recording.kernel_log = self.kernel_log()?;
+        Ok(())
+    }
+
+    /// Asks one thing within what is left of the scenario's time.
+    fn call(&mut self, request: &Request) -> Result<Reply, Death> {
+        let within = self.until.saturating_duration_since(Instant::now());
+        self.machine.call(request, within)
+    }
+
+    fn call_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, Death> {
+        let within = self.until.saturating_duration_since(Instant::now());
+        self.machine.call_all(requests, within)
+    }
+
+    /// Reads several files at once; one that cannot be read is left out.
+    fn files(&mut self, paths: &[String]) -> Result<BTreeMap<String, String>, Death> {
+        let requests: Vec<_> = paths.iter().map(|path| read(path)).collect();
+        let replies = self.call_all(&requests)?;
+        let texts = paths.iter().zip(replies).filter_map(|(path, reply)| match reply {
+            Reply::Data(data) => Some((path.clone(), String::from_utf8_lossy(&data).into_owned())),
+            _ => None,
+        });
+        Ok(texts.collect())
+    }
+
+    fn kernel_log(&mut self) -> Result<String, Death> {
+        match self.call(&Request::KernelLog { max: CHUNK as u32 })? {
+            Reply::Data(data) => Ok(String::from_utf8_lossy(&data).into_owned()),
+            other => Err(unexpected("the kernel log", &other)),
+        }
+    }
+}
+
+/// The same paths, those with `cpu*` once for each CPU.
+fn expanded(paths: &[String], cpus: u32) -> Vec<String> {
+    let each = |path: &String| match path.contains("cpu*") {
+        true => (0..cpus).map(|cpu| path.replace("cpu*", &format!("cpu{cpu}"))).collect(),
+        false => vec![path.clone()],
+    };
+    paths.iter().flat_map(each).collect()
+}
+
+fn read(path: &str) -> Request {
+    Request::ReadFile { path: path.into(), max: CHUNK as u32 }
+}
+
+/// A reply that makes no sense: the agent is not what it should be.
+fn unexpected(asked: &str, reply: &Reply) -> Death {
+    Death::AgentLost(match reply {
+        Reply::Errno { what, errno } => format!("asked for {asked}, it failed: {what}: errno {errno}"),
+        other => {
+            let mut text = format!("{other:?}");
+            text.truncate(text.floor_char_boundary(80));
+            format!("asked for {asked}, it answered {text}")
+        }
+    })
+}

@@ -1,6 +1,6 @@
 //! An event as one line of text, in the shape of `trace-cmd report`.
 
-use super::{Event, FieldFormat, Trace, Value, print::Printer};
+use super::{Event, FieldFormat, Symbols, Trace, Value, print::Printer};
 use std::fmt::Write;
 
 impl Trace {
@@ -14,18 +14,42 @@ impl Trace {
         } else {
             event.time.to_string()
         };
-        let head = format!("{}-{}", event.comm(), event.pid);
-        let _ =
-            write!(line, "{head:>22} [{:03}] {time:>15}: {:<20} ", event.cpu, format!("{}:", event.name()));
+        let (comm, pid, cpu) = (event.comm(), event.pid, event.cpu);
+        let name = format!("{}:", event.name());
+        let _ = write!(line, "{comm:>16}-{pid:<5} [{cpu:03}] {time}: {name:<21} ");
         append_fields(event, &mut line);
         line.truncate(line.trim_end().len());
         line
     }
 }
 
+/// Appends a stack frame by frame: its print format always has eight of them.
+fn append_stack(event: &Event<'_>, symbols: &Symbols, line: &mut String) -> Option<()> {
+    let Value::List(frames) = event.field("caller")? else { return None };
+    line.push_str("<stack trace>");
+    for address in frames.iter().filter_map(Value::as_u64).take_while(|&address| address != 0) {
+        match symbols.resolve(address) {
+            Some(symbol) => write!(line, "\n => {symbol} ({address:x})").ok()?,
+            None => write!(line, "\n => {address:#x}").ok()?,
+        }
+    }
+    Some(())
+}
+
 /// Appends what the event's print format makes of its fields, or the fields one by one.
 fn append_fields(event: &Event<'_>, line: &mut String) {
     let start = line.len();
+    let own = (event.group() == "ftrace").then(|| event.name());
+    let symbols = || event.metadata().symbols();
+    let done = match own {
+        Some("kernel_stack" | "user_stack") => append_stack(event, symbols(), line),
+        Some("print" | "bprint" | "bputs") => append_message(event, symbols(), line),
+        _ => None,
+    };
+    if done.is_some() {
+        return;
+    }
+    line.truncate(start);
     let printed = event.format().printer().and_then(|printer: &Printer| printer.print(event, line));
     if printed.is_some() {
         return;
@@ -35,6 +59,16 @@ fn append_fields(event: &Event<'_>, line: &mut String) {
         let Some(value) = event.value(field) else { continue };
         let _ = write!(line, "{}{}=", if line.len() == start { "" } else { " " }, field.name);
         append_value(field, &value, line);
+    }
+}
+
+/// Appends where a message came from and what it says.
+fn append_message(event: &Event<'_>, symbols: &Symbols, line: &mut String) -> Option<()> {
+    let message = event.field("message")?;
+    let address = event.field("ip")?.as_u64()?;
+    match symbols.resolve(address) {
+        Some(symbol) => write!(line, "{}: {}", symbol.name, message.as_text()?).ok(),
+        None => write!(line, "{address:#x}: {}", message.as_text()?).ok(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     format::{Element, EventFormat, FieldFormat, FieldKind},
     metadata::Metadata,
+    print,
 };
 use std::{borrow::Cow, fmt};
 
@@ -146,7 +147,24 @@ impl<'a> Event<'a> {
             FieldKind::Array { element } => self.array(field, element),
             FieldKind::Tail(element) => Some(elements(self.data.get(field.offset..)?, element, field.signed)),
             FieldKind::Located { relative, element, many } => self.located(field, relative, element, many),
+            FieldKind::Message => self.message(),
             FieldKind::Opaque => self.opaque(field),
+        }
+    }
+
+    /// What a `trace_printk` or the trace marker wrote, without the newline behind it.
+    fn message(&self) -> Option<Value<'a>> {
+        let address = |name: &str| self.field(name)?.as_u64();
+        match self.format.name() {
+            "bprint" => {
+                let arguments = self.data.get(self.format.field("buf")?.offset..)?;
+                print::bprint(self, address("fmt")?, arguments).map(|text| Value::Text(Cow::Owned(text)))
+            }
+            "bputs" => {
+                let text = self.metadata.printk_format(address("str")?)?;
+                Some(print::line(Value::Text(Cow::Borrowed(text))))
+            }
+            _ => self.field("buf").map(print::line),
         }
     }
 

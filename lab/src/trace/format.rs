@@ -63,6 +63,8 @@ pub(crate) enum FieldKind {
     /// Words that say where in the record the data lie: length in the upper half, offset in the
     /// lower, relative to the end of the word for `__rel_loc`.
     Located { relative: bool, element: Element, many: bool },
+    /// The text of a `print`, `bprint` or `bputs` entry, which the record holds in pieces.
+    Message,
     /// A structure, or whatever else has no reading.
     Opaque,
 }
@@ -105,6 +107,9 @@ impl EventFormat {
         let (Some(name), Some(id)) = (name, id) else {
             bail!("a format in `{group}` lacks its `name:` or its `ID:`");
         };
+        if group == "ftrace" && matches!(name, "print" | "bprint" | "bputs") {
+            fields.push(FieldFormat::message());
+        }
         Ok(EventFormat::assemble(id, name, group, fields, print))
     }
 
@@ -211,11 +216,29 @@ impl FieldFormat {
         })
     }
 
+    /// The field that stands for what a `trace_printk` or the trace marker wrote.
+    fn message() -> FieldFormat {
+        FieldFormat {
+            name: "message".to_owned(),
+            type_name: "char".to_owned(),
+            offset: 0,
+            size: 0,
+            signed: false,
+            kind: FieldKind::Message,
+        }
+    }
+
+    /// Whether the field was added by this decoder: the `message` of `print`, `bprint` and `bputs`.
+    pub fn is_derived(&self) -> bool {
+        self.kind == FieldKind::Message
+    }
+
     /// Whether the field's value is text.
     pub fn is_text(&self) -> bool {
         matches!(
             self.kind,
             FieldKind::Text
+                | FieldKind::Message
                 | FieldKind::Tail(Element::Char)
                 | FieldKind::Located { element: Element::Char, many: false, .. }
         )

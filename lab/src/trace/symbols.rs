@@ -1,6 +1,6 @@
 //! Addresses to symbols, from the text of `/proc/kallsyms` or a `System.map`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt};
 
 /// How far behind a symbol an address may lie and still be called by it, in bytes. Beyond lies
 /// what no symbol covers: memory between the modules, user space.
@@ -34,6 +34,14 @@ pub struct Symbol<'a> {
     pub offset: u64,
     /// The module the symbol is in; `None` for the kernel itself.
     pub module: Option<&'a str>,
+}
+
+impl fmt::Display for Symbol<'_> {
+    /// `vfs_write+0x18`, with ` [module]` behind it where there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}", self.name, self.offset)?;
+        self.module.map_or(Ok(()), |module| write!(f, " [{module}]"))
+    }
 }
 
 impl Symbols {

@@ -5,6 +5,7 @@
 //! changed is inconclusive; what they could not have changed is passed or failed all the same, and
 //! each evaluator says at its `finish` which is which.
 
+mod conclude;
 mod condition;
 mod count;
 mod counters;
@@ -18,10 +19,12 @@ mod observed;
 mod pairs;
 mod selector;
 mod sequence;
+mod splat;
 mod stack;
 mod status;
 mod values;
 
+pub use conclude::conclude;
 pub use condition::Condition;
 pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;

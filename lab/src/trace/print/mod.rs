@@ -2,9 +2,11 @@
 
 mod expression;
 mod lexer;
+mod message;
 mod render;
 mod table;
 
+pub(super) use message::{bprint, line};
 pub(super) use render::Printer;
 pub(super) use table::tables;
 pub use table::{Printed, Table};

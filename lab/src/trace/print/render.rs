@@ -24,12 +24,14 @@ enum Piece {
 
 /// What stands between a `%` and the letter behind it, and that letter.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Conversion {
+pub(super) struct Conversion {
     left: bool,
     zero: bool,
     plus: bool,
     alternate: bool,
     width: usize,
+    /// Width and precision that stand among the arguments, as `*`.
+    stars: (bool, bool),
     precision: Option<usize>,
     /// Bits of an integer.
     bits: u32,
@@ -39,7 +41,7 @@ struct Conversion {
 }
 
 /// What an argument comes to.
-enum Evaluated<'a> {
+pub(super) enum Evaluated<'a> {
     Number(i128),
     Text(Cow<'a, str>),
     List(Vec<Value<'a>>),
@@ -60,6 +62,10 @@ impl Printer {
                 continue;
             }
             let (conversion, behind) = Conversion::parse(behind)?;
+            // No event's print format has these.
+            if conversion.stars != (false, false) {
+                return None;
+            }
             pieces.push(Piece::Conversion { conversion, argument: arguments.next()? });
             rest = behind;
         }
@@ -82,8 +88,8 @@ impl Printer {
 }
 
 impl Conversion {
-    /// Reads what stands behind a `%`. A width or precision of `*` is not followed.
-    fn parse(text: &str) -> Option<(Conversion, &str)> {
+    /// Reads what stands behind a `%`.
+    pub(super) fn parse(text: &str) -> Option<(Conversion, &str)> {
         let mut conversion = Conversion { bits: 32, ..Conversion::default() };
         let flags = text.find(|c| !"-0+ #".contains(c))?;
         for flag in text[..flags].chars() {
@@ -95,12 +101,12 @@ impl Conversion {
                 _ => {}
             }
         }
-        let (width, rest) = digits(&text[flags..])?;
-        conversion.width = width;
+        let (width, star, rest) = digits(&text[flags..])?;
+        (conversion.width, conversion.stars.0) = (width, star);
         let rest = match rest.strip_prefix('.') {
             Some(rest) => {
-                let (precision, rest) = digits(rest)?;
-                conversion.precision = Some(precision);
+                let (precision, star, rest) = digits(rest)?;
+                (conversion.precision, conversion.stars.1) = (Some(precision), star);
                 rest
             }
             None => rest,
@@ -128,7 +134,35 @@ impl Conversion {
         Some((conversion, rest))
     }
 
-    fn print(&self, event: &Event<'_>, value: Evaluated<'_>, out: &mut String) -> Option<()> {
+    /// The letter it ends in.
+    pub(super) fn letter(&self) -> char {
+        self.letter
+    }
+
+    /// What stands behind a `%p`.
+    pub(super) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// Bits of an integer.
+    pub(super) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Fills in the width and precision that stand among the arguments.
+    pub(super) fn take_stars(&mut self, mut next: impl FnMut() -> Option<i32>) -> Option<()> {
+        if self.stars.0 {
+            let width = next()?;
+            self.left |= width < 0;
+            self.width = (width.unsigned_abs() as usize).min(WIDTH_MAX);
+        }
+        if self.stars.1 {
+            self.precision = usize::try_from(next()?).ok().map(|precision| precision.min(WIDTH_MAX));
+        }
+        Some(())
+    }
+
+    pub(super) fn print(&self, event: &Event<'_>, value: Evaluated<'_>, out: &mut String) -> Option<()> {
         match (self.letter, value) {
             ('s', value) => {
                 let text = text_of(event, value)?;
@@ -213,11 +247,14 @@ impl Conversion {
     }
 }
 
-/// A number, 0 if there is none.
-fn digits(text: &str) -> Option<(usize, &str)> {
+/// A number, 0 if there is none, or a `*`.
+fn digits(text: &str) -> Option<(usize, bool, &str)> {
+    if let Some(rest) = text.strip_prefix('*') {
+        return Some((0, true, rest));
+    }
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let number = if end == 0 { 0 } else { text[..end].parse::<usize>().unwrap_or(WIDTH_MAX) };
-    Some((number.min(WIDTH_MAX), &text[end..]))
+    Some((number.min(WIDTH_MAX), false, &text[end..]))
 }
 
 /// What `%s` prints for a value.

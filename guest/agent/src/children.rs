@@ -1,0 +1,253 @@
+//! Programs the lab has started: their pipes, their ends, and their signals.
+//!
+//! Each runs in a process group of its own, with the agent reading stdout and stderr whenever it
+//! waits for anything, so that no child ever blocks on a full pipe.
+
+use crate::{
+    events::{Events, Source},
+    refusal::{Refusal, Refused},
+    stream::{Input, Output},
+};
+use protocol::{ChildState, MAX_FRAME};
+use rustix::{
+    fd::OwnedFd,
+    io::Errno,
+    process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait, waitpid},
+};
+use std::{
+    collections::BTreeMap,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long the output of an ended child is waited for when one of its descendants, which may run
+/// for ever, holds the pipe.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// The most output of one stream that is kept: both have to fit a reply.
+const OUTPUT_MAX: usize = (MAX_FRAME - 1024) / 2;
+
+/// How many children may be known at a time; each may hold output.
+const CHILDREN_MAX: usize = 64;
+
+/// What [`protocol::Request::Spawn`] asks for.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<String>,
+    pub(crate) stdin: Vec<u8>,
+    pub(crate) output_max: u32,
+}
+
+/// How a child stands at a moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There is no news before something happens.
+    Running,
+    /// It ended, but its output is open; ask again after this time if nothing happens before.
+    Closing(Duration),
+    /// It is over.
+    Over(ChildState),
+}
+
+/// All children that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    known: BTreeMap<u32, Child>,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Child {
+    pid: Pid,
+    /// Readable once the child has ended; closed when it was reaped.
+    pidfd: Option<OwnedFd>,
+    stdin: Option<Input>,
+    stdout: Output,
+    stderr: Output,
+    ended: Option<(WaitStatus, Instant)>,
+    /// Its end was told; only its output's pipes are left, kept open for its descendants.
+    told: bool,
+}
+
+impl Children {
+    /// Starts a program and gives back its number.
+    pub(crate) fn spawn(&mut self, program: Program, events: &Events) -> Result<u32, Refusal> {
+        let Some((path, args)) = program.argv.split_first() else {
+            return Err(Refusal::new("spawn nothing", Errno::INVAL));
+        };
+        if !path.starts_with('/') {
+            return Err(Refusal::new(format!("spawn {path} without a full path"), Errno::INVAL));
+        }
+        if self.known.len() >= CHILDREN_MAX {
+            return Err(Refusal::new(format!("spawn {path} beside {CHILDREN_MAX} others"), Errno::AGAIN));
+        }
+        let mut command = Command::new(Path::new(path));
+        command.args(args).env_clear().process_group(0);
+        for variable in &program.env {
+            // A word without `=` is a name without a value.
+            let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
+            if name.is_empty() {
+                return Err(Refusal::new(format!("spawn {path} with variable {variable}"), Errno::INVAL));
+            }
+            command.env(name, value);
+        }
+        command.stdin(if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut spawned = command.spawn().refused("spawn", path)?;
+        let id = self.last.wrapping_add(1);
+        let child =
+            Child::new(&mut spawned, program.stdin, program.output_max, id, events).or_else(|error| {
+                // It would run unwatched; `reap` meets it again.
+                let _ = spawned.kill();
+                Err(error).refused("watch", path)
+            })?;
+        self.last = id;
+        self.known.insert(id, child);
+        Ok(id)
+    }
+
+    /// Something of child `id` is ready: reads, writes and reaps what there is.
+    pub(crate) fn pump(&mut self, id: u32) {
+        let Some(child) = self.known.get_mut(&id) else { return };
+        child.pump();
+        if child.is_gone() {
+            self.known.remove(&id);
+        }
+    }
+
+    /// How child `id` stands. Its end is told once.
+    pub(crate) fn standing(&mut self, id: u32) -> Result<Standing, Refusal> {
+        let child = self.known.get_mut(&id).filter(|child| !child.told);
+        let child = child.ok_or_else(|| Refusal::new(format!("wait for child {id}"), Errno::CHILD))?;
+        let Some((status, ended)) = child.ended else { return Ok(Standing::Running) };
+        let left = GRACE.saturating_sub(ended.elapsed());
+        if !child.output_is_closed() && !left.is_zero() {
+            return Ok(Standing::Closing(left));
+        }
+        let state = child.tell(status);
+        if child.is_gone() {
+            self.known.remove(&id);
+        }
+        Ok(Standing::Over(state))
+    }
+
+    /// Sends a signal to the process group of child `id`; also to what a child that has ended left
+    /// behind there, as long as one of those holds its output.
+    pub(crate) fn kill(&mut self, id: u32, signal: i32) -> Result<(), Refusal> {
+        let what = || format!("kill child {id}");
+        let child = self.known.get(&id).ok_or_else(|| Refusal::new(what(), Errno::SRCH))?;
+        kill_group(child.pid, signal).map_err(|errno| Refusal::new(what(), errno))
+    }
+
+    /// Kills and forgets every child.
+    pub(crate) fn clear(&mut self) {
+        for child in self.known.values() {
+            // It may have ended: then there is nothing to kill.
+            let _ = kill_group(child.pid, libc::SIGKILL);
+        }
+        // Those that were not reaped yet are orphans to `reap`.
+        self.known.clear();
+    }
+
+    /// Reaps whatever has ended, children of the agent's own and those it inherited.
+    pub(crate) fn reap(&mut self) {
+        // ECHILD, none at all, is as good as none that has ended.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if let Some(child) = self.known.values_mut().find(|child| child.pid == pid) {
+                child.end(status);
+            }
+        }
+    }
+}
+
+impl Child {
+    fn new(
+        spawned: &mut std::process::Child,
+        stdin: Vec<u8>,
+        output_max: u32,
+        id: u32,
+        events: &Events,
+    ) -> std::io::Result<Child> {
+        let source = Source::Child(id);
+        let pid = Pid::from_raw(spawned.id().cast_signed()).ok_or(Errno::SRCH)?;
+        let limit = (output_max as usize).min(OUTPUT_MAX);
+        let stdout = Output::new(spawned.stdout.take().ok_or(Errno::BADF)?.into(), limit)?;
+        let stderr = Output::new(spawned.stderr.take().ok_or(Errno::BADF)?.into(), limit)?;
+        let stdin = match spawned.stdin.take() {
+            Some(pipe) => Some(Input::new(pipe.into(), stdin)?),
+            None => None,
+        };
+        // Nobody has reaped it yet, so the number is still its own.
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        events.watch_reading(&pidfd, source)?;
+        for output in [&stdout, &stderr] {
+            if let Some(pipe) = output.pipe() {
+                events.watch_reading(pipe, source)?;
+            }
+        }
+        if let Some(pipe) = stdin.as_ref().and_then(Input::pipe) {
+            events.watch_writing(pipe, source)?;
+        }
+        Ok(Child { pid, pidfd: Some(pidfd), stdin, stdout, stderr, ended: None, told: false })
+    }
+
+    fn pump(&mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            stdin.pump();
+        }
+        self.stdout.pump();
+        self.stderr.pump();
+        if self.ended.is_none()
+            && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
+        {
+            self.end(status);
+        }
+    }
+
+    fn end(&mut self, status: WaitStatus) {
+        self.ended = Some((status, Instant::now()));
+        self.pidfd = None;
+        // What it did not read, nobody will.
+        self.stdin = None;
+    }
+
+    fn output_is_closed(&self) -> bool {
+        self.stdout.is_closed() && self.stderr.is_closed()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.told && self.output_is_closed()
+    }
+
+    fn tell(&mut self, status: WaitStatus) -> ChildState {
+        self.told = true;
+        let (stdout, dropped_stdout) = self.stdout.take();
+        let (stderr, dropped_stderr) = self.stderr.take();
+        let output = protocol::Output {
+            pid: self.pid.as_raw_nonzero().get(),
+            stdout,
+            stderr,
+            dropped: dropped_stdout + dropped_stderr,
+        };
+        match status.terminating_signal() {
+            Some(signal) => ChildState::Signaled(signal, output),
+            None => ChildState::Exited(status.exit_status().unwrap_or_default(), output),
+        }
+    }
+}
+
+/// Any signal number, 0 and real-time ones included.
+fn kill_group(leader: Pid, signal: i32) -> Result<(), Errno> {
+    // SAFETY: kill takes two numbers and touches no memory.
+    match unsafe { libc::kill(-leader.as_raw_nonzero().get(), signal) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
+}
+
+#[cfg(test)]
+#[path = "children_tests.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! What becomes of programs, on the host's own kernel.
+
+use super::*;
+use protocol::Reply;
+
+struct Stage {
+    children: Children,
+    events: Events,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage { children: Children::default(), events: Events::new().unwrap() }
+    }
+
+    fn spawn(&mut self, program: Program) -> Result<u32, Refusal> {
+        self.children.spawn(program, &self.events)
+    }
+
+    /// Runs `script` in a shell, keeping 1000 bytes of each output.
+    fn shell(&mut self, script: &str, stdin: &[u8]) -> u32 {
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        let env = vec!["NAME=value".to_owned(), "PATH=/usr/bin:/bin".to_owned()];
+        self.spawn(Program { argv, env, stdin: stdin.to_vec(), output_max: 1000 }).unwrap()
+    }
+
+    /// As the server waits, without the port.
+    fn wait(&mut self, id: u32) -> ChildState {
+        loop {
+            let pause = match self.children.standing(id).unwrap() {
+                Standing::Over(state) => return state,
+                Standing::Closing(pause) => pause,
+                Standing::Running => Duration::from_secs(20),
+            };
+            let sources = self.events.wait(Some(pause)).unwrap();
+            assert!(pause < Duration::from_secs(20) || !sources.is_empty(), "nothing happened");
+            for source in sources {
+                match source {
+                    Source::Child(id) => self.children.pump(id),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    fn check(&mut self, script: &str, stdin: &[u8], expect: &str) {
+        let id = self.shell(script, stdin);
+        let (kind, status, output) = match self.wait(id) {
+            ChildState::Exited(status, output) => ("exited", status, output),
+            ChildState::Signaled(signal, output) => ("signaled", signal, output),
+            ChildState::Running => panic!("told as running"),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let found = format!("{kind} {status} out={} err={}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(found, expect, "{script}");
+    }
+}
+
+fn errno<T: std::fmt::Debug>(result: Result<T, Refusal>) -> i32 {
+    match Reply::from(result.unwrap_err()) {
+        Reply::Errno { errno, .. } => errno,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_child_has_arguments_environment_input_and_two_outputs() {
+    let mut stage = Stage::new();
+    stage.check("printf %s \"$NAME$HOME\"; echo no >&2; exit 3", b"", "exited 3 out=value err=no\n");
+    stage.check("cat", b"through", "exited 0 out=through err=");
+    stage.check("cat", b"", "exited 0 out= err=");
+    stage.check("kill -TERM $$", b"", "signaled 15 out= err=");
+}
+
+#[test]
+fn much_goes_in_and_out_at_once_and_what_is_over_the_limit_is_counted() {
+    let mut stage = Stage::new();
+    let id = stage.shell("cat; cat /dev/null >&2", &vec![b'x'; 1 << 20]);
+    let ChildState::Exited(0, output) = stage.wait(id) else { panic!() };
+    assert_eq!(output.stdout, vec![b'x'; 1000]);
+    assert_eq!(output.dropped, (1 << 20) - 1000);
+}
+
+#[test]
+fn a_child_that_reads_nothing_ends_all_the_same() {
+    Stage::new().check("exec <&-; echo done", &vec![b'x'; 1 << 20], "exited 0 out=done\n err=");
+}
+
+#[test]
+fn output_that_a_descendant_holds_is_not_waited_for() {
+    let mut stage = Stage::new();
+    let started = Instant::now();
+    let id = stage.shell("sleep 30 & echo started", b"");
+    let ChildState::Exited(0, output) = stage.wait(id) else { panic!() };
+    assert_eq!(output.stdout, b"started\n");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    // The descendant can still be reached, and nothing is told of it.
+    assert_eq!(errno(stage.children.standing(id)), libc::ECHILD);
+    stage.children.kill(id, libc::SIGKILL).unwrap();
+    while stage.children.known.contains_key(&id) {
+        for source in stage.events.wait(Some(Duration::from_secs(20))).unwrap() {
+            assert_eq!(source, Source::Child(id));
+            stage.children.pump(id);
+        }
+    }
+    assert_eq!(errno(stage.children.kill(id, 0)), libc::ESRCH);
+}
+
+#[test]
+fn a_signal_reaches_the_whole_group() {
+    let mut stage = Stage::new();
+    let id = stage.shell("sleep 30 | sleep 30; true", b"");
+    stage.children.kill(id, 0).unwrap();
+    assert_eq!(errno(stage.children.kill(id, 999)), libc::EINVAL);
+    stage.children.kill(id, libc::SIGKILL).unwrap();
+    assert!(matches!(stage.wait(id), ChildState::Signaled(libc::SIGKILL, _)));
+    assert_eq!(stage.children.known.len(), 0);
+}
+
+#[test]
+fn an_end_is_told_once_and_numbers_are_not_used_again() {
+    let mut stage = Stage::new();
+    let first = stage.shell("true", b"");
+    stage.wait(first);
+    assert_eq!(errno(stage.children.standing(first)), libc::ECHILD);
+    assert_ne!(stage.shell("true", b""), first);
+}
+
+#[test]
+fn what_cannot_be_started_is_an_errno() {
+    let mut stage = Stage::new();
+    let mut check = |argv: &[&str], env: &[&str], expect: i32| {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let program = Program { argv: owned(argv), env: owned(env), stdin: Vec::new(), output_max: 0 };
+        assert_eq!(errno(stage.spawn(program)), expect, "{argv:?}");
+    };
+    check(&[], &[], libc::EINVAL);
+    check(&["true"], &[], libc::EINVAL);
+    check(&["/no/such/program"], &[], libc::ENOENT);
+    check(&["/etc/passwd"], &[], libc::EACCES);
+    check(&["/bin/true", "a\0b"], &[], libc::EINVAL);
+    check(&["/bin/true"], &["=value"], libc::EINVAL);
+    check(&["/bin/true"], &["NA\0ME=value"], libc::EINVAL);
+}
+
+#[test]
+fn there_is_a_most_of_children() {
+    let mut stage = Stage::new();
+    let ids: Vec<u32> = (0..CHILDREN_MAX).map(|_| stage.shell("exec sleep 30", b"")).collect();
+    let argv = vec!["/bin/true".to_owned()];
+    let one_more = Program { argv, env: Vec::new(), stdin: Vec::new(), output_max: 0 };
+    assert_eq!(errno(stage.spawn(one_more)), libc::EAGAIN);
+    let pids: Vec<Pid> = stage.children.known.values().map(|child| child.pid).collect();
+    stage.children.clear();
+    assert_eq!(errno(stage.children.standing(ids[0])), libc::ECHILD);
+    for pid in pids {
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.terminating_signal(), Some(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,152 @@
+//! Files as a shell's user handles them: echo, cat, ls, mkdir, rm, and files pushed in chunks.
+
+use crate::refusal::{Refusal, Refused};
+use protocol::{MAX_FRAME, WriteMode};
+use rustix::{
+    fd::{AsFd, IntoRawFd},
+    fs::{Mode, OFlags, open},
+    io::{Errno, read, write},
+};
+use std::{
+    borrow::Cow,
+    fs,
+    io::Write,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+/// Where relative paths start.
+const TRACEFS: &str = "/sys/kernel/tracing/";
+
+/// The most bytes of content in a reply: the rest of the frame is for what surrounds it.
+pub(crate) const DATA_MAX: usize = MAX_FRAME - 1024;
+
+/// How much is read at a time; a record of /dev/kmsg has to fit.
+const CHUNK: usize = 64 * 1024;
+
+/// The full path: one that does not start with `/` is below tracefs.
+pub(crate) fn resolve(path: &str) -> Cow<'_, str> {
+    if path.starts_with('/') { path.into() } else { format!("{TRACEFS}{path}").into() }
+}
+
+/// Writes as a shell's `echo` does: one write, and another for what a short one left over, since
+/// the filter files of tracefs take a word at a time. The errno of close counts too.
+pub(crate) fn write_file(path: &str, data: &[u8], mode: WriteMode) -> Result<(), Refusal> {
+    let flags = match mode {
+        WriteMode::Truncate => OFlags::TRUNC,
+        WriteMode::Append => OFlags::APPEND,
+    };
+    let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = open(&*resolve(path), flags, Mode::empty()).refused("open", path)?;
+    write_all(&file, data).refused("write", path)?;
+    // SAFETY: the descriptor was owned here and is not used again.
+    unsafe { rustix::io::try_close(file.into_raw_fd()) }.refused("close", path)
+}
+
+fn write_all(file: impl AsFd, data: &[u8]) -> Result<(), Errno> {
+    let mut rest = data;
+    loop {
+        match write(&file, rest) {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// The first bytes of a file, at most `max` or what fits a reply. It never waits: a file that
+/// would, such as trace_pipe or /dev/kmsg, gives what it has.
+pub(crate) fn read_file(path: &str, max: u32) -> Result<Vec<u8>, Refusal> {
+    let max = (max as usize).min(DATA_MAX);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = open(&*resolve(path), flags, Mode::empty()).refused("open", path)?;
+    let mut data = Vec::new();
+    let mut chunk = vec![0; CHUNK.min(max)];
+    while data.len() < max {
+        let want = chunk.len().min(max - data.len());
+        match read(&file, &mut chunk[..want]) {
+            Ok(0) | Err(Errno::AGAIN) => break,
+            Ok(n) => data.extend_from_slice(&chunk[..n]),
+            // EPIPE: the record of /dev/kmsg that was next is overwritten; read on behind it.
+            Err(Errno::INTR | Errno::PIPE) => {}
+            // The next record of /dev/kmsg is larger than the room that is left.
+            Err(Errno::INVAL) if !data.is_empty() => break,
+            Err(errno) => return Err(Refusal::new(format!("read {path}"), errno)),
+        }
+    }
+    Ok(data)
+}
+
+/// The names in a directory, sorted, directories and links to them with a `/` behind.
+pub(crate) fn list(path: &str) -> Result<Vec<String>, Refusal> {
+    let full = resolve(path);
+    let mut names = Vec::new();
+    let mut room = DATA_MAX;
+    for entry in fs::read_dir(&*full).refused("list", path)? {
+        let entry = entry.refused("list", path)?;
+        let mut name = entry.file_name().to_string_lossy().into_owned();
+        if fs::metadata(entry.path()).is_ok_and(|data| data.is_dir()) {
+            name.push('/');
+        }
+        // Each name goes with its length, which takes two bytes at most.
+        room = match room.checked_sub(name.len() + 2) {
+            Some(room) => room,
+            None => return Err(Refusal::new(format!("list {path}"), Errno::OVERFLOW)),
+        };
+        names.push(name);
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Makes a directory and its parents; one that is there is fine.
+pub(crate) fn make_directory(path: &str) -> Result<(), Refusal> {
+    fs::create_dir_all(&*resolve(path)).refused("mkdir", path)
+}
+
+/// Removes a file, a link, or an empty directory.
+pub(crate) fn remove(path: &str) -> Result<(), Refusal> {
+    let full = resolve(path);
+    if fs::symlink_metadata(&*full).refused("stat", path)?.is_dir() {
+        fs::remove_dir(&*full).refused("rmdir", path)
+    } else {
+        fs::remove_file(&*full).refused("unlink", path)
+    }
+}
+
+/// Puts a chunk behind what is there of a file; the one at 0 starts it, directory included.
+pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
+    let full = resolve(path);
+    let full = Path::new(&*full);
+    let mut options = fs::OpenOptions::new();
+    options.append(true);
+    if offset == 0 {
+        if let Some(directory) = full.parent() {
+            fs::create_dir_all(directory).refused("mkdir", &directory.to_string_lossy())?;
+        }
+        // A program that runs cannot be written to, but its name can be given to another.
+        match fs::remove_file(full) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).refused("unlink", path);
+            }
+            _ => {}
+        }
+        options.create_new(true).mode(mode & 0o7777);
+    }
+    let mut file = options.open(full).refused("open", path)?;
+    if offset == 0 {
+        // Whatever the umask was.
+        let permissions = fs::Permissions::from_mode(mode & 0o7777);
+        file.set_permissions(permissions).refused("chmod", path)?;
+    } else if file.metadata().refused("stat", path)?.len() != offset {
+        return Err(Refusal::new(format!("push {path} at {offset}, not its end"), Errno::INVAL));
+    }
+    file.write_all(data).refused("write", path)
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

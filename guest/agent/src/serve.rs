@@ -1,0 +1,276 @@
+//! One request at a time: what to do for each, and the turns of waiting in between.
+
+use crate::{
+    children::{Children, Program, Standing},
+    events::{Events, Source},
+    files, kcore, kernel_log, modules,
+    port::{Filled, Port},
+    power_off,
+    refusal::Refusal,
+    trace,
+};
+use protocol::{ChildState, FrameError, Hello, Reply, Request};
+use rustix::{
+    fd::{FromRawFd, OwnedFd},
+    io::Errno,
+    param::page_size,
+    time::{ClockId, clock_gettime},
+};
+use std::{
+    fs, io,
+    time::{Duration, Instant},
+};
+
+/// The agent at work.
+#[derive(Debug)]
+pub(crate) struct Server {
+    port: Port,
+    events: Events,
+    children: Children,
+    /// Readable when a process ended. A kernel without signalfd leaves the reaping of orphans to
+    /// the next request.
+    orphans: Option<OwnedFd>,
+    ready_micros: u64,
+}
+
+/// What came from the port.
+enum Received {
+    Request(Request),
+    /// A whole frame that is no request; the next frame starts where it should.
+    Malformed(FrameError),
+    /// A length over the cap: nothing behind it can be trusted.
+    TooLong(FrameError),
+    Closed,
+}
+
+impl Server {
+    /// Gets ready to serve.
+    pub(crate) fn new(port: Port) -> io::Result<Server> {
+        let events = Events::new()?;
+        events.watch_changes(&port, Source::Port)?;
+        let orphans = child_signals();
+        if let Some(signals) = &orphans {
+            events.watch_reading(signals, Source::Orphans)?;
+        }
+        let ready_micros = boot_micros();
+        Ok(Server { port, events, children: Children::default(), orphans, ready_micros })
+    }
+
+    /// Serves until the port or the waiting itself fails.
+    pub(crate) fn run(&mut self) -> io::Error {
+        // Until the first connection there is nobody whose going away is worth a line.
+        let mut connected = false;
+        loop {
+            let served = match self.receive() {
+                Ok(Received::Request(request)) => {
+                    connected = true;
+                    let reply = self.answer(request).unwrap_or_else(Reply::from);
+                    self.send(&reply)
+                }
+                Ok(Received::Malformed(error)) => {
+                    eprintln!("agent: {error}");
+                    self.send(&Refusal::new("understand a request", Errno::BADMSG).into())
+                }
+                Ok(Received::TooLong(error)) => {
+                    eprintln!("agent: {error}; dropping everything until the port closes");
+                    let told = self.send(&Refusal::new("receive a request", Errno::MSGSIZE).into());
+                    told.and_then(|()| self.drop_all())
+                }
+                Ok(Received::Closed) => {
+                    self.forget(connected);
+                    connected = false;
+                    self.turn(None)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = served {
+                return error;
+            }
+        }
+    }
+
+    /// Waits for the next request.
+    fn receive(&mut self) -> io::Result<Received> {
+        loop {
+            match self.port.take() {
+                Some(Ok(request)) => return Ok(Received::Request(request)),
+                Some(Err(error @ FrameError::TooLong(_))) => return Ok(Received::TooLong(error)),
+                Some(Err(error)) => return Ok(Received::Malformed(error)),
+                None => {}
+            }
+            match self.port.fill()? {
+                Filled::Some => {}
+                Filled::Nothing => self.turn(None)?,
+                Filled::Closed => return Ok(Received::Closed),
+            }
+        }
+    }
+
+    fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        let frame = protocol::encode(reply).or_else(|error| {
+            eprintln!("agent: {error}");
+            protocol::encode(&Reply::from(Refusal::new("send a reply", Errno::MSGSIZE)))
+        });
+        let frame = frame.map_err(io::Error::other)?;
+        let mut rest = &frame[..];
+        while !rest.is_empty() {
+            match self.port.send(rest)? {
+                0 if self.port.fill()? == Filled::Closed => return Ok(()),
+                0 => self.turn(None)?,
+                sent => rest = rest.get(sent..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and drops until the port is closed.
+    fn drop_all(&mut self) -> io::Result<()> {
+        loop {
+            self.port.clear();
+            match self.port.fill()? {
+                Filled::Some => {}
+                Filled::Nothing => self.turn(None)?,
+                Filled::Closed => return Ok(()),
+            }
+        }
+    }
+
+    /// Makes room for another connection.
+    fn forget(&mut self, connected: bool) {
+        let half = self.port.clear();
+        self.children.clear();
+        if half {
+            eprintln!("agent: the port was closed in the middle of a request");
+        } else if connected {
+            eprintln!("agent: the port was closed");
+        }
+    }
+
+    /// Waits until anything happens, at most `limit`, and looks after the children.
+    fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        for source in self.events.wait(limit)? {
+            match source {
+                // Whoever waits for the port reads it next.
+                Source::Port => {}
+                Source::Orphans => {
+                    if let Some(signals) = &self.orphans {
+                        // Which process it was is what `reap` finds out.
+                        let _ = rustix::io::read(signals, &mut [0; 1024]);
+                    }
+                }
+                Source::Child(id) => self.children.pump(id),
+            }
+        }
+        self.children.reap();
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
+        let done = |()| Reply::Done;
+        match request {
+            Request::Hello => Ok(Reply::Hello(hello(self.ready_micros))),
+            Request::WriteFile { path, data, mode } => files::write_file(&path, &data, mode).map(done),
+            Request::ReadFile { path, max } => files::read_file(&path, max).map(Reply::Data),
+            Request::ListDirectory { path } => files::list(&path).map(Reply::Names),
+            Request::MakeDirectory { path } => files::make_directory(&path).map(done),
+            Request::Remove { path } => files::remove(&path).map(done),
+            Request::Push { path, mode, offset, data } => files::push(&path, mode, offset, &data).map(done),
+            Request::LoadModule { path, parameters } => modules::load(&path, &parameters).map(done),
+            Request::UnloadModule { name } => modules::unload(&name).map(done),
+            Request::Spawn { argv, env, stdin, output_max } => {
+                let program = Program { argv, env, stdin, output_max };
+                self.children.spawn(program, &self.events).map(Reply::Started)
+            }
+            Request::Wait { child, milliseconds } => {
+                self.wait(child, Duration::from_millis(milliseconds.into())).map(Reply::Child)
+            }
+            Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
+            Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
+            Request::KernelLog { max } => {
+                kernel_log::read(files::DATA_MAX.min(max as usize)).map(Reply::Data)
+            }
+            Request::StartTrace { instance } => trace::start(&instance).map(done),
+            Request::DrainTrace { instance, max } => trace::drain(&instance, max),
+            Request::StopTrace { instance } => trace::stop(&instance).map(done),
+            Request::PowerOff => {
+                power_off();
+                Err(Refusal::new("power off", Errno::PERM))
+            }
+        }
+    }
+
+    /// Waits for the end of a child, and no longer than somebody is there to be told.
+    fn wait(&mut self, child: u32, limit: Duration) -> Result<ChildState, Refusal> {
+        let deadline = Instant::now() + limit;
+        loop {
+            self.children.pump(child);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let pause = match self.children.standing(child)? {
+                Standing::Over(state) => return Ok(state),
+                Standing::Closing(pause) => left.min(pause),
+                Standing::Running => left,
+            };
+            let gone = matches!(self.port.fill(), Ok(Filled::Closed) | Err(_));
+            if left.is_zero() || gone || self.turn(Some(pause)).is_err() {
+                return Ok(ChildState::Running);
+            }
+        }
+    }
+}
+
+fn hello(ready_micros: u64) -> Hello {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    Hello {
+        version: protocol::VERSION,
+        release: rustix::system::uname().release().to_string_lossy().into_owned(),
+        cpus: count_of_list(&online),
+        page_size: page_size() as u32,
+        ready_micros,
+    }
+}
+
+/// How many numbers a list such as `0-1,4` names.
+fn count_of_list(list: &str) -> u32 {
+    let count = |part: &str| -> Option<u32> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.trim().split(',').filter_map(count).sum()
+}
+
+fn boot_micros() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+/// SIGCHLD as something to wait for.
+fn child_signals() -> Option<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before it is used, both calls only read it, and
+    // a descriptor that signalfd gives back is new and owned by nobody else.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => None,
+            fd => Some(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted() {
+        let check = |list, expect| assert_eq!(count_of_list(list), expect, "{list}");
+        check("0-1\n", 2);
+        check("0", 1);
+        check("0-3,6,8-9", 7);
+        check("", 0);
+        check("3-1", 0);
+    }
+}

@@ -1,0 +1,30 @@
+//! What the lab promises about its speed, measured: ratios within one run, under stable names.
+
+mod boot;
+
+pub use boot::boot;
+
+use serde::Serialize;
+use std::{collections::BTreeMap, fmt};
+
+/// The figures of one bench.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// The bench's name.
+    pub bench: String,
+    /// Figure to value; the name ends in its unit.
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.figures.keys().map(String::len).max().unwrap_or_default();
+        self.figures.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value:.3}"))
+    }
+}
+
+/// The middle of some measurements; 0 of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}

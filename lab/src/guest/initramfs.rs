@@ -1,0 +1,171 @@
+//! An initramfs in cpio's newc format, as the kernel unpacks it. Identical entries give identical
+//! bytes: there are no times, and inode numbers count up.
+//!
+//! It is not compressed: unpacking would cost an emulated guest more than the copy does.
+
+use crate::cache::{Cache, KeyBuilder};
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Raised when the list of entries of [`of_init`] or their format changes.
+const LAYOUT: &str = "1";
+
+/// One entry. Paths have no leading `/`, and parents come before what is in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A directory anyone may enter.
+    Directory {
+        /// Its path.
+        path: String,
+    },
+    /// A file.
+    File {
+        /// Its path.
+        path: String,
+        /// Permission bits.
+        mode: u32,
+        /// Its content, less than 4 GiB.
+        data: Vec<u8>,
+    },
+    /// A character device.
+    CharacterDevice {
+        /// Its path.
+        path: String,
+        /// Permission bits.
+        mode: u32,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+/// The initramfs of these entries.
+pub fn write(entries: &[Entry]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    // The first inode is 1: 0 has a meaning to some readers.
+    for (inode, entry) in (1..).zip(entries) {
+        match entry {
+            Entry::Directory { path } => append(&mut archive, inode, 0o040_755, (0, 0), path, b""),
+            Entry::File { path, mode, data } => {
+                append(&mut archive, inode, 0o100_000 | mode, (0, 0), path, data);
+            }
+            Entry::CharacterDevice { path, mode, major, minor } => {
+                append(&mut archive, inode, 0o020_000 | mode, (*major, *minor), path, b"");
+            }
+        }
+    }
+    append(&mut archive, 0, 0, (0, 0), "TRAILER!!!", b"");
+    archive
+}
+
+/// The entries of a guest whose /init is `init`.
+pub fn entries(init: Vec<u8>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> =
+        ["dev", "proc", "run", "sys", "tmp"].map(|path| Entry::Directory { path: path.into() }).into();
+    // The kernel opens it as init's stdin, stdout and stderr, before anything is mounted.
+    entries.push(Entry::CharacterDevice { path: "dev/console".into(), mode: 0o600, major: 5, minor: 1 });
+    entries.push(Entry::File { path: "init".into(), mode: 0o755, data: init });
+    entries
+}
+
+/// An initramfs in the cache whose /init is the program in the file `init`.
+pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
+    let program = fs::read(init).with_context(|| format!("cannot read `{}`", init.display()))?;
+    let key = KeyBuilder::default().input("layout", LAYOUT).input("init", &program).finish("initramfs");
+    let name = "initramfs.cpio";
+    let entry = cache.entry(
+        "initramfs",
+        &key,
+        || {},
+        |into| {
+            let path = into.join(name);
+            fs::write(&path, write(&entries(program)))
+                .with_context(|| format!("cannot write `{}`", path.display()))
+        },
+    )?;
+    Ok(entry.join(name))
+}
+
+/// One newc header, name and content, each padded to four bytes.
+fn append(archive: &mut Vec<u8>, inode: u32, mode: u32, device: (u32, u32), path: &str, data: &[u8]) {
+    let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
+    let fields = [
+        inode,
+        mode,
+        0, // uid
+        0, // gid
+        links,
+        0, // mtime
+        data.len() as u32,
+        0, // major of the device it is on
+        0, // minor of the same
+        device.0,
+        device.1,
+        path.len() as u32 + 1,
+        0, // checksum, which newc does not have
+    ];
+    archive.extend_from_slice(b"070701");
+    for field in fields {
+        archive.extend_from_slice(format!("{field:08x}").as_bytes());
+    }
+    archive.extend_from_slice(path.as_bytes());
+    archive.push(0);
+    pad(archive);
+    archive.extend_from_slice(data);
+    pad(archive);
+}
+
+fn pad(archive: &mut Vec<u8>) {
+    archive.resize(archive.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_a_header_a_name_and_a_content_each_padded() {
+        let file = Entry::File { path: "init".into(), mode: 0o755, data: b"hello".into() };
+        let archive = write(&[file]);
+        let expect = "070701\
+            00000001000081ed00000000000000000000000100000000\
+            00000005\
+            00000000000000000000000000000000\
+            0000000500000000init\0\0hello\0\0\0\
+            070701\
+            00000000000000000000000000000000000000010000000000000000\
+            00000000000000000000000000000000\
+            0000000b00000000TRAILER!!!\0\0\0\0";
+        assert_eq!(String::from_utf8(archive).unwrap(), expect);
+    }
+
+    #[test]
+    fn a_device_has_its_numbers_and_a_directory_its_type() {
+        let console = Entry::CharacterDevice { path: "dev/console".into(), mode: 0o600, major: 5, minor: 1 };
+        let archive = String::from_utf8(write(&[Entry::Directory { path: "dev".into() }, console])).unwrap();
+        assert!(archive.contains("00000001000041ed"), "{archive}");
+        assert!(archive.contains("0000000200002180"), "{archive}");
+        assert!(archive.contains("0000000500000001"), "{archive}");
+    }
+
+    #[test]
+    fn equal_inputs_give_equal_bytes_and_another_init_another_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path().join("cache")).unwrap();
+        let init = directory.path().join("init");
+        let build = |program: &[u8]| {
+            fs::write(&init, program).unwrap();
+            of_init(&cache, &init).unwrap()
+        };
+        let one = build(b"one");
+        assert_eq!(one, build(b"one"));
+        let two = build(b"two");
+        assert_ne!(one, two);
+        assert_eq!(fs::read(one).unwrap(), write(&entries(b"one".into())));
+        assert_eq!(fs::read(two).unwrap().len() % 4, 0);
+    }
+}

@@ -1,0 +1,180 @@
+//! The Rust toolchain that builds the agent: the active one if it has the musl target, else
+//! Debian's, unpacked in the cache.
+//!
+//! Both are used with the cargo that runs the lab. That cargo has put settings of its own build
+//! into the environment, and the user may have put more there; none of them reach the agent's.
+
+use super::{
+    CROSS_GCC,
+    debian_rust::{self, DebianRust},
+};
+use crate::{cache::Cache, host::process::Tool, progress::Progress};
+use anyhow::{Context, Result};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+/// The target of rustup's standard library: `rustup target add` brings it.
+const MUSL: &str = "aarch64-unknown-linux-musl";
+
+/// The target of Debian's standard library.
+const GNU: &str = "aarch64-unknown-linux-gnu";
+
+/// A compiler, and what cargo has to be told to use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Toolchain {
+    /// The cargo that is called.
+    cargo: OsString,
+    /// The target triple.
+    target: &'static str,
+    /// Another compiler than cargo would take.
+    rustc: Option<PathBuf>,
+    linker: &'static str,
+    rustflags: &'static str,
+    /// What names this toolchain in keys: another compiler has another identity.
+    identity: String,
+}
+
+impl Toolchain {
+    /// The toolchain to use on this host; fetches Debian's if need be.
+    pub(super) fn find(cache: &Cache, progress: &Progress) -> Result<Toolchain> {
+        // The cargo and the rustc that run the lab, else those on `PATH`.
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let active = Active::ask(&rustc)?;
+        Toolchain::choose(cargo, &active, || debian_rust::obtain(cache, progress))
+    }
+
+    fn choose(
+        cargo: OsString,
+        active: &Active,
+        debian: impl FnOnce() -> Result<DebianRust>,
+    ) -> Result<Toolchain> {
+        if active.has(MUSL) {
+            return Ok(Toolchain::musl(cargo, active));
+        }
+        let hint = || {
+            format!(
+                "no Rust toolchain for the guest; with rustup, `rustup target add {MUSL}` makes the \
+                 active one serve"
+            )
+        };
+        let rust = debian().with_context(hint)?;
+        Ok(Toolchain::debian(cargo, rust))
+    }
+
+    /// The active toolchain. Its own lld links, since the musl target brings all else that is
+    /// needed; a toolchain without one has the cross compiler link.
+    fn musl(cargo: OsString, active: &Active) -> Toolchain {
+        let linker = if active.has_lld() { "rust-lld" } else { CROSS_GCC };
+        Toolchain {
+            cargo,
+            target: MUSL,
+            rustc: None,
+            linker,
+            rustflags: "-C target-feature=+crt-static",
+            identity: format!("{MUSL} {linker} {}", active.version),
+        }
+    }
+
+    /// Debian's, with the C library of the cross compiler.
+    fn debian(cargo: OsString, rust: DebianRust) -> Toolchain {
+        Toolchain {
+            cargo,
+            target: GNU,
+            identity: format!("{GNU} {CROSS_GCC} {}", rust.identity),
+            rustc: Some(rust.rustc),
+            linker: CROSS_GCC,
+            rustflags: "-C target-feature=+crt-static",
+        }
+    }
+
+    /// What names this toolchain in keys.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The command that builds `package` of the workspace at `root`, with the profile of the same
+    /// name, below `target_directory`.
+    pub(super) fn cargo_build(&self, root: &Path, package: &str, target_directory: &Path) -> Tool {
+        let mut tool = Tool::new(&self.cargo)
+            .args(["build", "--locked", "--package", package, "--profile", package])
+            .args(["--target", self.target, "--target-dir"])
+            .arg(target_directory)
+            .directory(root);
+        for (name, _) in env::vars_os().filter(|(name, _)| is_of_another_build(name)) {
+            tool = tool.env_remove(name);
+        }
+        for (name, value) in self.environment() {
+            tool = tool.env(name, value);
+        }
+        tool
+    }
+
+    /// Where [`Toolchain::cargo_build`] leaves the program `package`.
+    pub(super) fn built(&self, target_directory: &Path, package: &str) -> PathBuf {
+        target_directory.join(self.target).join(package).join(package)
+    }
+
+    fn environment(&self) -> Vec<(String, OsString)> {
+        let target = self.target.to_uppercase().replace('-', "_");
+        let mut environment = vec![
+            (format!("CARGO_TARGET_{target}_LINKER"), self.linker.into()),
+            (format!("CARGO_TARGET_{target}_RUSTFLAGS"), self.rustflags.into()),
+        ];
+        if let Some(rustc) = &self.rustc {
+            environment.push(("RUSTC".into(), rustc.into()));
+        }
+        environment
+    }
+}
+
+/// Whether a variable is about some other build: cargo's words to what it runs, and settings that
+/// would change what is built. The network's, the registries' and rustup's choice of a toolchain
+/// stay.
+fn is_of_another_build(name: &OsStr) -> bool {
+    const KEPT: [&str; 5] =
+        ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_"];
+    let name = name.to_string_lossy();
+    let cargos = name.starts_with("CARGO_") && !KEPT.iter().any(|kept| name.starts_with(kept));
+    cargos || ["RUSTC", "RUSTFLAGS", "RUSTDOC"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The toolchain that builds the lab itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Active {
+    sysroot: PathBuf,
+    /// The host triple.
+    host: String,
+    /// What `rustc -vV` says.
+    version: String,
+}
+
+impl Active {
+    fn ask(rustc: &OsStr) -> Result<Active> {
+        let ask = |args: &[&str]| {
+            Tool::new(rustc).args(args).run().context("cannot ask the active Rust compiler about itself")
+        };
+        Active::parse(&ask(&["--print", "sysroot"])?, &ask(&["-vV"])?)
+    }
+
+    fn parse(sysroot: &str, version: &str) -> Result<Active> {
+        let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+        let host = host.with_context(|| format!("`rustc -vV` names no host:\n{version}"))?;
+        Ok(Active { sysroot: sysroot.trim().into(), host: host.to_owned(), version: version.to_owned() })
+    }
+
+    fn has(&self, target: &str) -> bool {
+        self.sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
+    }
+
+    fn has_lld(&self) -> bool {
+        self.sysroot.join("lib/rustlib").join(&self.host).join("bin/rust-lld").is_file()
+    }
+}
+
+#[cfg(test)]
+#[path = "toolchain_tests.rs"]
+mod tests;

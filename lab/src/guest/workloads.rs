@@ -1,0 +1,148 @@
+//! `guest/workloads/NAME.c` → a static aarch64 program called NAME.
+
+use super::CROSS_GCC;
+use crate::{
+    cache::{Cache, Key, KeyBuilder},
+    host::process::Tool,
+    progress::Progress,
+};
+use anyhow::{Context, Result};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How each is compiled. Frame pointers and symbols are for stack traces and uprobes.
+const FLAGS: [&str; 9] = [
+    "-static",
+    "-pthread",
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-fno-omit-frame-pointer",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+];
+
+/// Builds what has changed among the sources in the directory `sources`, or since another version of
+/// the compiler; all programs by name.
+pub(super) fn build(
+    cache: &Cache,
+    sources: &Path,
+    compiler: &str,
+    progress: &Progress,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let (programs, headers) = read_sources(sources)?;
+    let mut built = BTreeMap::new();
+    for (name, source) in programs {
+        let key = key(compiler, &headers, &name, &source);
+        let waiting = || progress.line(format!("another lab is building the workload {name}; waiting"));
+        let entry = cache.entry("workloads", &key, waiting, |into| {
+            let _task = progress.task(format!("building the workload {name}"), None);
+            compile(&sources.join(format!("{name}.c")), &into.join(&name))
+        })?;
+        built.insert(name.clone(), entry.join(&name));
+    }
+    Ok(built)
+}
+
+/// The programs' sources by name, and all headers.
+type Sources = (BTreeMap<String, Vec<u8>>, BTreeMap<String, Vec<u8>>);
+
+fn read_sources(directory: &Path) -> Result<Sources> {
+    let (mut programs, mut headers) = (BTreeMap::new(), BTreeMap::new());
+    let listed = || format!("cannot list the workloads in `{}`", directory.display());
+    for file in fs::read_dir(directory).with_context(listed)? {
+        let path = file.with_context(listed)?.path();
+        let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        let into = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("c") => &mut programs,
+            Some("h") => &mut headers,
+            _ => continue,
+        };
+        let text = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        into.insert(stem.to_owned(), text);
+    }
+    Ok((programs, headers))
+}
+
+fn key(compiler: &str, headers: &BTreeMap<String, Vec<u8>>, name: &str, source: &[u8]) -> Key {
+    let mut key = KeyBuilder::default()
+        .input("compiler", compiler)
+        .input("flags", FLAGS.join(" "))
+        .input("name", name)
+        .input("source", source);
+    for (header, text) in headers {
+        key = key.input(header, text);
+    }
+    key.finish(name)
+}
+
+/// Compiles `source` to `program`, without symbols, and to the same with `.debug` behind, with.
+fn compile(source: &Path, program: &Path) -> Result<()> {
+    let with_symbols = program.with_extension("debug");
+    Tool::new(CROSS_GCC)
+        .args(FLAGS)
+        .arg("-o")
+        .arg(&with_symbols)
+        .arg(source)
+        .env("LC_ALL", "C")
+        .run()
+        .with_context(|| format!("cannot build the workload `{}`", source.display()))?;
+    Tool::new("aarch64-linux-gnu-strip")
+        .arg("-o")
+        .arg(program)
+        .arg(&with_symbols)
+        .run()
+        .with_context(|| format!("cannot strip `{}`", with_symbols.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_keyed_by_all_that_shapes_it() {
+        let none = BTreeMap::new();
+        let one = key("gcc 12", &none, "cat", b"int main;");
+        assert_eq!(one, key("gcc 12", &none, "cat", b"int main;"));
+        let header = BTreeMap::from([("common".to_owned(), b"#define X".to_vec())]);
+        for other in [
+            key("gcc 13", &none, "cat", b"int main;"),
+            key("gcc 12", &header, "cat", b"int main;"),
+            key("gcc 12", &none, "dog", b"int main;"),
+            key("gcc 12", &none, "cat", b"int  main;"),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn sources_and_headers_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["one.c", "two.c", "both.h", "README.md"] {
+            fs::write(directory.path().join(name), name).unwrap();
+        }
+        let (programs, headers) = read_sources(directory.path()).unwrap();
+        assert_eq!(programs.keys().collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(headers.keys().collect::<Vec<_>>(), ["both"]);
+        let error = read_sources(&directory.path().join("none")).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot list the workloads in"), "{error:#}");
+    }
+
+    #[test]
+    fn a_compiler_error_shows_file_and_line() {
+        if crate::host::process::which(CROSS_GCC).is_none() {
+            eprintln!("unsupported: no {CROSS_GCC}");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("bad.c");
+        fs::write(&source, "int main(void)\n{\n\treturn missing;\n}\n").unwrap();
+        let error = format!("{:#}", compile(&source, &directory.path().join("bad")).unwrap_err());
+        assert!(error.contains("cannot build the workload") && error.contains("bad.c:3:"), "{error}");
+    }
+}

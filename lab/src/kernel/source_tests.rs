@@ -1,0 +1,164 @@
+//! Sources without a network: file URLs, local repositories and trees.
+
+use super::*;
+use std::{thread::sleep, time::Duration};
+
+const MAKEFILE: &str = "# SPDX-License-Identifier: GPL-2.0\nVERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 0\n\
+                        EXTRAVERSION = -rc3\nNAME = x\n";
+
+struct Place {
+    directory: tempfile::TempDir,
+    cache: Cache,
+}
+
+impl Place {
+    /// A cache, and beside it a tree that looks like a kernel.
+    fn new() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path().join("cache")).unwrap();
+        fs::create_dir_all(directory.path().join("linux/kernel")).unwrap();
+        fs::write(directory.path().join("linux/Makefile"), MAKEFILE).unwrap();
+        Place { directory, cache }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn obtain(&self, spec: &SourceSpec) -> Result<Source> {
+        obtain(&self.cache, self.directory.path(), spec, &Progress::silent())
+    }
+
+    fn run(&self, command: &str) -> String {
+        Tool::new("sh").args(["-ec", command]).directory(self.directory.path()).run().unwrap()
+    }
+
+    fn tarball(&self) -> (String, String) {
+        let sha256 = self.run("tar -cf linux.tar linux && sha256sum linux.tar | cut -c -64");
+        (format!("file://{}", self.path("linux.tar").display()), sha256.trim().to_owned())
+    }
+}
+
+#[test]
+fn the_makefile_gives_the_version() {
+    let check = |text: &str, expect: Option<&str>| {
+        assert_eq!(version_in_makefile(text).map(|version| version.to_string()).as_deref(), expect);
+    };
+    check(MAKEFILE, Some("7.2-rc3"));
+    check("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\nEXTRAVERSION =\n", Some("6.12.107"));
+    check("all:\n\tcc main.c\n", None);
+}
+
+#[test]
+fn a_tarball_is_checked_and_kept() {
+    let place = Place::new();
+    let (url, sha256) = place.tarball();
+    let spec = SourceSpec::Tarball { url, sha256 };
+    let source = place.obtain(&spec).unwrap();
+    assert_eq!((source.label.as_str(), source.mutable), ("7.2-rc3", false));
+    assert!(source.directory.join("kernel").is_dir());
+    // The cache has it: the file is not needed any more.
+    fs::remove_file(place.path("linux.tar")).unwrap();
+    assert_eq!(place.obtain(&spec).unwrap().key, source.key);
+}
+
+#[test]
+fn a_wrong_or_truncated_tarball_names_both_digests_and_leaves_nothing() {
+    let place = Place::new();
+    let (url, sha256) = place.tarball();
+    File::options().write(true).open(place.path("linux.tar")).unwrap().set_len(3000).unwrap();
+    let cut = sha256_of(&place.path("linux.tar")).unwrap();
+    let error = place.obtain(&SourceSpec::Tarball { url, sha256: sha256.clone() }).unwrap_err();
+    let text = format!("{error:#}");
+    assert!(text.contains(&cut) && text.contains(&sha256) && text.contains("3000 bytes"), "{text}");
+    assert_eq!(fs::read_dir(place.path("cache/sources")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_tarball_that_is_not_there_or_no_kernel_is_named() {
+    let place = Place::new();
+    let url = "file:///no/such.tar".to_owned();
+    let error = place.obtain(&SourceSpec::Tarball { url, sha256: "0".repeat(64) }).unwrap_err();
+    assert!(format!("{error:#}").contains("cannot download `file:///no/such.tar`"), "{error:#}");
+    fs::remove_file(place.path("linux/Makefile")).unwrap();
+    let (url, sha256) = place.tarball();
+    let error = place.obtain(&SourceSpec::Tarball { url, sha256 }).unwrap_err();
+    assert!(format!("{error:#}").contains("no kernel source in"), "{error:#}");
+}
+
+#[test]
+fn a_git_branch_stays_what_it_was_until_it_is_forgotten() {
+    let place = Place::new();
+    let commit = "cd linux && git -c user.name=a -c user.email=a commit --quiet -m x && git rev-parse HEAD";
+    place.run("git init --quiet -b next linux && cd linux && git add .");
+    let first = place.run(commit);
+    let spec = SourceSpec::Git { url: place.path("linux").display().to_string(), reference: "next".into() };
+    let source = place.obtain(&spec).unwrap();
+    assert_eq!(source.label, first[..12]);
+    place.run("cd linux && echo >> Makefile && git add .");
+    let second = place.run(commit);
+    assert_eq!(place.obtain(&spec).unwrap().label, first[..12]);
+    forget(&place.cache, &spec).unwrap();
+    assert_eq!(place.obtain(&spec).unwrap().label, second[..12]);
+    let missing = SourceSpec::Git { url: place.path("linux").display().to_string(), reference: "v9".into() };
+    let error = place.obtain(&missing).unwrap_err();
+    assert!(format!("{error:#}").contains("cannot find `v9`"), "{error:#}");
+}
+
+#[test]
+fn an_annotated_tag_stands_for_its_commit() {
+    let place = Place::new();
+    let name = "git -c user.name=a -c user.email=a";
+    place.run("git init --quiet linux && cd linux && git add .");
+    let commit =
+        place.run(&format!("cd linux && {name} commit -qm x && {name} tag -am x v7.2 && git rev-parse HEAD"));
+    let url = place.path("linux").display().to_string();
+    let source = place.obtain(&SourceSpec::Git { url, reference: "v7.2".into() }).unwrap();
+    assert_eq!(source.label, commit[..12]);
+}
+
+#[test]
+fn a_trees_key_follows_its_files() {
+    let place = Place::new();
+    let spec = SourceSpec::Tree("linux".into());
+    let key = |place: &Place| place.obtain(&spec).unwrap().key;
+    let first = key(&place);
+    assert_eq!(first, key(&place));
+    sleep(Duration::from_millis(10));
+    fs::write(place.path("linux/kernel/fork.c"), "int x;").unwrap();
+    let second = key(&place);
+    assert_ne!(first, second);
+    // The same size, at another time.
+    sleep(Duration::from_millis(10));
+    fs::write(place.path("linux/kernel/fork.c"), "int y;").unwrap();
+    assert_ne!(second, key(&place));
+}
+
+#[test]
+fn a_git_trees_key_follows_its_commit_and_its_changes() {
+    let place = Place::new();
+    place.run(
+        "git init --quiet linux && cd linux && git add . && git -c user.name=a -c user.email=a commit -qm x",
+    );
+    let spec = SourceSpec::Tree("linux".into());
+    let clean = place.obtain(&spec).unwrap();
+    // Touched, but the same.
+    fs::write(place.path("linux/Makefile"), MAKEFILE).unwrap();
+    assert_eq!(clean.key, place.obtain(&spec).unwrap().key);
+    fs::write(place.path("linux/Makefile"), format!("{MAKEFILE}# changed\n")).unwrap();
+    let dirty = place.obtain(&spec).unwrap();
+    assert_ne!(clean.key, dirty.key);
+    assert!(dirty.label.ends_with("-dirty") && !clean.label.ends_with("-dirty"), "{dirty:?}");
+    fs::write(place.path("linux/new.c"), "").unwrap();
+    assert_ne!(dirty.key, place.obtain(&spec).unwrap().key);
+}
+
+#[test]
+fn a_tree_that_was_built_in_is_refused() {
+    let place = Place::new();
+    fs::write(place.path("linux/.config"), "").unwrap();
+    let error = format!("{:#}", place.obtain(&SourceSpec::Tree("linux".into())).unwrap_err());
+    assert!(error.contains("has `.config`") && error.contains("mrproper"), "{error}");
+    let error = format!("{:#}", place.obtain(&SourceSpec::Tree("no-such".into())).unwrap_err());
+    assert!(error.contains("cannot find the kernel tree"), "{error}");
+}

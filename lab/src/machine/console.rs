@@ -1,0 +1,94 @@
+//! The guest's console, copied to a file that cannot grow without end.
+
+use anyhow::{Context, Result};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    thread::{self, JoinHandle},
+};
+
+/// The most bytes of console that are kept, in all; what comes after is counted.
+pub const CONSOLE_MAX: u64 = 8 << 20;
+
+/// Copies until QEMU is gone.
+#[derive(Debug)]
+pub(super) struct Console {
+    path: PathBuf,
+    copier: Option<JoinHandle<()>>,
+}
+
+impl Console {
+    /// Copies what comes from `socket` to the file `path`.
+    pub(super) fn copy(socket: UnixStream, path: &Path) -> Result<Console> {
+        let file = File::create(path).with_context(|| format!("cannot make `{}`", path.display()))?;
+        let copier = thread::Builder::new().name("console".into()).spawn(move || copy(socket, file))?;
+        Ok(Console { path: path.to_owned(), copier: Some(copier) })
+    }
+
+    /// What the guest wrote so far.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.path).unwrap_or_default()).replace('\r', "")
+    }
+
+    /// Waits until everything is copied; QEMU must be gone, or this does not end.
+    pub(super) fn finish(&mut self) {
+        if let Some(copier) = self.copier.take() {
+            // A copier that panicked has nothing more to say.
+            let _ = copier.join();
+        }
+    }
+}
+
+fn copy(mut socket: UnixStream, mut file: File) {
+    let mut kept = 0;
+    let mut dropped: u64 = 0;
+    let mut buffer = [0; 8192];
+    while let Ok(count @ 1..) = socket.read(&mut buffer) {
+        let room = usize::try_from(CONSOLE_MAX - kept).unwrap_or(usize::MAX).min(count);
+        // A full disk loses the console, not the run: its verdict does not rest on this file alone.
+        let written = if file.write_all(&buffer[..room]).is_ok() { room } else { 0 };
+        kept += written as u64;
+        dropped += (count - written) as u64;
+    }
+    if dropped > 0 {
+        let _ = writeln!(file, "\n[ftrace-lab: {dropped} more bytes of console were dropped]");
+    }
+}
+
+/// The line of a console that says why the kernel panicked.
+pub fn panic_line(console: &str) -> String {
+    const MARK: &str = "Kernel panic - not syncing: ";
+    let line = console.lines().find_map(|line| line.split_once(MARK).map(|(_, reason)| reason.trim()));
+    line.unwrap_or("the console does not say why").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_panic_is_found() {
+        let console = "[    1.2] Run /init\n[    1.3] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0\n[    1.3] CPU: 0\n";
+        assert_eq!(panic_line(console), "Attempted to kill init! exitcode=0x0");
+        assert_eq!(panic_line(""), "the console does not say why");
+    }
+
+    #[test]
+    fn a_flood_is_capped_and_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("console.txt");
+        let (mut guest, lab) = UnixStream::pair().unwrap();
+        let mut console = Console::copy(lab, &path).unwrap();
+        let chunk = vec![b'x'; 1 << 20];
+        for _ in 0..9 {
+            guest.write_all(&chunk).unwrap();
+        }
+        drop(guest);
+        console.finish();
+        let text = console.text();
+        assert!(text.ends_with("[ftrace-lab: 1048576 more bytes of console were dropped]\n"));
+        assert!(text.len() < (8 << 20) + 100);
+    }
+}

@@ -1,0 +1,73 @@
+//! QMP: what QEMU tells of its guest.
+
+use qapi::{Qmp, Stream, qmp};
+use std::{
+    io::{self, BufRead, BufReader},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    time::Duration,
+};
+
+/// How long QEMU may take to answer its monitor; it does so from its main loop.
+const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A connected monitor.
+pub(super) struct Monitor {
+    qmp: Qmp<Stream<BufReader<UnixStream>, UnixStream>>,
+}
+
+/// What a monitor says about the end of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// pvpanic told of a panic.
+    Panicked,
+    /// The guest switched itself off.
+    PoweredOff,
+    /// The guest rebooted.
+    Rebooted,
+}
+
+impl Monitor {
+    /// Shakes hands with a QEMU that has just started.
+    pub(super) fn connect(socket: UnixStream) -> io::Result<Monitor> {
+        socket.set_read_timeout(Some(MONITOR_DEADLINE))?;
+        socket.set_write_timeout(Some(MONITOR_DEADLINE))?;
+        let mut qmp = Qmp::new(Stream::new(BufReader::new(socket.try_clone()?), socket));
+        // The crate takes a greeting for granted; a QEMU that refused its arguments sends none.
+        if qmp.inner_mut().fill_buf()?.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        qmp.handshake()?;
+        Ok(Monitor { qmp })
+    }
+
+    /// Readable when there is an event, or when QEMU is gone.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.qmp.inner().get_ref_write().as_fd()
+    }
+
+    /// Takes what QEMU has to say. An error means that QEMU is gone and said nothing of its guest.
+    pub(super) fn ending(&mut self) -> io::Result<Option<Ending>> {
+        // Any command will do: QEMU sends waiting events before its reply. One that is gone may
+        // have left events, so they are read even if the command could not be written.
+        let asked = self.qmp.write_command(&qmp::query_version {});
+        let answered = self.qmp.read_response::<qmp::query_version>();
+        match self.qmp.events().find_map(|event| ending_of(&event)) {
+            Some(ending) => Ok(Some(ending)),
+            None => asked.and(answered.map(drop).map_err(io::Error::from)).map(|()| None),
+        }
+    }
+}
+
+fn ending_of(event: &qmp::Event) -> Option<Ending> {
+    match event {
+        qmp::Event::GUEST_PANICKED { .. } => Some(Ending::Panicked),
+        qmp::Event::SHUTDOWN { data, .. } if data.reason == qmp::ShutdownCause::guest_reset => {
+            Some(Ending::Rebooted)
+        }
+        qmp::Event::SHUTDOWN { .. } => Some(Ending::PoweredOff),
+        _ => None,
+    }
+}

@@ -1,0 +1,192 @@
+//! The QEMU command line: small functions that each return an argument list, and no I/O.
+
+use std::path::{Path, PathBuf};
+
+/// The program, as found on `PATH`.
+pub const PROGRAM: &str = "qemu-system-aarch64";
+
+/// What a machine is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineSpec {
+    /// The kernel's `Image`.
+    pub image: PathBuf,
+    /// A newc archive with the agent as `/init`.
+    pub initramfs: PathBuf,
+    /// QEMU's `-machine`.
+    pub machine: String,
+    /// QEMU's `-cpu` under emulation.
+    pub cpu: String,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Memory, as QEMU writes sizes: `512M`.
+    pub memory: String,
+    /// Kernel parameters behind the lab's own.
+    pub cmdline: Vec<String>,
+}
+
+/// Kernel parameters every guest gets.
+const CMDLINE: &[&str] = &[
+    // The PL011 is the console; early messages go there too.
+    "console=ttyAMA0",
+    // An unquiet console costs up to a second of boot under emulation.
+    "quiet",
+    // The whole kernel log stays readable at the end of a run.
+    "log_buf_len=1M",
+    // A panic is for pvpanic to tell; the guest itself waits to be dumped.
+    "panic=0",
+];
+
+/// The ends of socket pairs that QEMU inherits, by file descriptor number.
+#[derive(Clone, Copy, Debug)]
+pub struct Sockets {
+    /// The console, both ways.
+    pub console: i32,
+    /// The agent's port.
+    pub agent: i32,
+    /// The QMP monitor.
+    pub monitor: i32,
+}
+
+/// How the guest's instructions are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// Emulation, on any host.
+    Tcg,
+    /// On an arm64 host with /dev/kvm.
+    Kvm,
+}
+
+impl Accelerator {
+    /// As QEMU calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accelerator::Tcg => "tcg",
+            Accelerator::Kvm => "kvm",
+        }
+    }
+
+    /// KVM on an arm64 host whose /dev/kvm this user may open, else emulation.
+    pub fn of_host() -> Accelerator {
+        let usable = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+        if cfg!(target_arch = "aarch64") && usable() { Accelerator::Kvm } else { Accelerator::Tcg }
+    }
+}
+
+/// Everything behind `qemu-system-aarch64`.
+pub fn arguments(spec: &MachineSpec, accelerator: Accelerator, sockets: Sockets) -> Vec<String> {
+    [
+        base(),
+        cpu(spec, accelerator),
+        kernel(spec),
+        console(sockets.console),
+        agent_port(sockets.agent),
+        monitor(sockets.monitor),
+        death(),
+    ]
+    .concat()
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+fn base() -> Vec<String> {
+    // No configuration of the user's, no default devices, no window: only what is named here.
+    words(["-no-user-config", "-nodefaults", "-display", "none"])
+}
+
+fn cpu(spec: &MachineSpec, accelerator: Accelerator) -> Vec<String> {
+    let (accel, cpu) = match accelerator {
+        // One host thread a CPU, so that races between CPUs are real.
+        Accelerator::Tcg => ("tcg,thread=multi", spec.cpu.as_str()),
+        Accelerator::Kvm => ("kvm", "host"),
+    };
+    let cpus = spec.cpus.to_string();
+    words(["-machine", &spec.machine, "-accel", accel, "-cpu", cpu, "-smp", &cpus, "-m", &spec.memory])
+}
+
+fn kernel(spec: &MachineSpec) -> Vec<String> {
+    let cmdline = CMDLINE.iter().copied().chain(spec.cmdline.iter().map(String::as_str));
+    let cmdline = cmdline.collect::<Vec<_>>().join(" ");
+    words(["-kernel", &text(&spec.image), "-initrd", &text(&spec.initramfs), "-append", &cmdline])
+}
+
+fn console(socket: i32) -> Vec<String> {
+    words(["-chardev", &inherited("console", socket), "-serial", "chardev:console"])
+}
+
+fn agent_port(socket: i32) -> Vec<String> {
+    let port = format!("virtserialport,chardev=agent,name={}", protocol::PORT_NAME);
+    words(["-device", "virtio-serial-pci", "-chardev", &inherited("agent", socket), "-device", &port])
+}
+
+fn monitor(socket: i32) -> Vec<String> {
+    words(["-chardev", &inherited("monitor", socket), "-mon", "chardev=monitor,mode=control"])
+}
+
+fn death() -> Vec<String> {
+    words([
+        // The guest tells of a panic, and QEMU keeps it as it died.
+        "-device",
+        "pvpanic-pci",
+        "-action",
+        "panic=pause",
+        // Where a dump finds what crash and drgn need to know.
+        "-device",
+        "vmcoreinfo",
+        // A reboot is an end, not a second boot.
+        "-no-reboot",
+    ])
+}
+
+/// A socket that is connected already: no path, no listener, nothing to clean up.
+fn inherited(id: &str, socket: i32) -> String {
+    format!("socket,id={id},fd={socket}")
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> MachineSpec {
+        MachineSpec {
+            image: "/k/Image".into(),
+            initramfs: "/g/initramfs".into(),
+            machine: "virt,gic-version=3".into(),
+            cpu: "max,pauth-impdef=on".into(),
+            cpus: 2,
+            memory: "512M".into(),
+            cmdline: vec!["ftrace=function".into()],
+        }
+    }
+
+    fn check(accelerator: Accelerator, expect: &[&str]) {
+        let sockets = Sockets { console: 7, agent: 8, monitor: 9 };
+        let line = arguments(&spec(), accelerator, sockets).join(" ");
+        for part in expect {
+            assert!(line.contains(part), "`{part}` is not in `{line}`");
+        }
+    }
+
+    #[test]
+    fn an_emulated_machine() {
+        check(
+            Accelerator::Tcg,
+            &[
+                "-machine virt,gic-version=3 -accel tcg,thread=multi -cpu max,pauth-impdef=on -smp 2 -m 512M",
+                "-kernel /k/Image -initrd /g/initramfs -append console=ttyAMA0 quiet",
+                "ftrace=function",
+                "-chardev socket,id=agent,fd=8 -device virtserialport,chardev=agent,name=org.ftrace-lab.agent",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_virtualised_machine_has_the_hosts_cpu() {
+        check(Accelerator::Kvm, &["-accel kvm -cpu host"]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Scenario → [`Plan`]: the writes that arm its trace, in an order that the kernel accepts.
+//!
+//! A pure function. What is written where follows the kernel's Documentation/trace; nothing here
+//! knows of a guest.
+
+use crate::{
+    kernel::Kernel,
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, Requires, TraceSetup},
+};
+use protocol::WriteMode;
+
+/// What a scenario requires and this kernel does not have, in words.
+pub fn unmet(requires: &Requires, kernel: &Kernel) -> Option<String> {
+    if let Some(versions) = &requires.kernel
+        && !versions.matches(&kernel.version)
+    {
+        return Some(format!("it is for kernels {versions}, and this one is {}", kernel.version));
+    }
+    let missing = requires.config.iter().find(|symbol| !kernel.config().is_set(symbol))?;
+    Some(format!("CONFIG_{missing} is not set in this kernel"))
+}
+
+/// What is written to tracefs before the first step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The writes, in order.
+    pub arming: Vec<Arm>,
+}
+
+/// One write below tracefs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    /// The file, relative to tracefs.
+    pub file: String,
+    /// What is written, without the newline behind it.
+    pub text: String,
+    /// `>` or `>>`.
+    pub mode: WriteMode,
+}
+
+impl Plan {
+    /// The plan of a scenario's `trace:`.
+    pub fn of(trace: &TraceSetup) -> Plan {
+        let mut plan = Plan::default();
+        // Nothing of the arming itself belongs into the trace.
+        plan.set("tracing_on", "0");
+        plan.set("buffer_size_kb", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string());
+        if let Some(clock) = trace.clock {
+            plan.set("trace_clock", clock.name());
+        }
+        for (option, on) in &trace.options {
+            plan.set(format!("options/{}", option.as_str()), if on.0 { "1" } else { "0" });
+        }
+        for (file, functions) in [
+            ("set_ftrace_filter", &trace.functions),
+            ("set_ftrace_notrace", &trace.notrace),
+            ("set_graph_function", &trace.graph_functions),
+        ] {
+            for function in functions {
+                plan.add(file, function.as_str());
+            }
+        }
+        for event in &trace.events {
+            plan.event(event);
+        }
+        // Last: from here on functions are traced.
+        if let Some(tracer) = &trace.tracer {
+            plan.set("current_tracer", tracer.as_str());
+        }
+        plan
+    }
+
+    fn event(&mut self, event: &EventSpec) {
+        if let Some(definition) = event.definition() {
+            self.add("kprobe_events", definition);
+        }
+        let directory = format!("events/{}/{}", event.group(), event.name());
+        if let Some(filter) = event.filter() {
+            self.set(format!("{directory}/filter"), filter);
+        }
+        for trigger in event.triggers() {
+            self.add(format!("{directory}/trigger"), trigger.as_str());
+        }
+        self.set(format!("{directory}/enable"), "1");
+    }
+
+    fn set(&mut self, file: impl Into<String>, text: impl Into<String>) {
+        self.arming.push(Arm { file: file.into(), text: text.into(), mode: WriteMode::Truncate });
+    }
+
+    fn add(&mut self, file: impl Into<String>, text: impl Into<String>) {
+        self.arming.push(Arm { file: file.into(), text: text.into(), mode: WriteMode::Append });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(yaml: &str, expect: &[&str]) {
+        let trace: TraceSetup = serde_yaml::from_str(yaml).unwrap();
+        let found: Vec<String> = Plan::of(&trace)
+            .arming
+            .iter()
+            .map(|arm| {
+                let arrow = if arm.mode == WriteMode::Append { ">>" } else { ">" };
+                format!("{} {arrow} {}", arm.text, arm.file)
+            })
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn nothing_asked_for_still_has_a_buffer() {
+        check("{}", &["0 > tracing_on", "4096 > buffer_size_kb"]);
+    }
+
+    #[test]
+    fn everything_is_armed_before_the_tracer() {
+        check(
+            "{ tracer: function, functions: [vfs_write, 'eventfd_*'], clock: mono, buffer_kb: 64, \
+               options: { func_stack_trace: on } }",
+            &[
+                "0 > tracing_on",
+                "64 > buffer_size_kb",
+                "mono > trace_clock",
+                "1 > options/func_stack_trace",
+                "vfs_write >> set_ftrace_filter",
+                "eventfd_* >> set_ftrace_filter",
+                "function > current_tracer",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_probe_is_defined_filtered_and_enabled_in_this_order() {
+        check(
+            "events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
+               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ]",
+            &[
+                "0 > tracing_on",
+                "4096 > buffer_size_kb",
+                "r4:g/r vfs_read ret=$retval >> kprobe_events",
+                "ret > 0 > events/g/r/filter",
+                "stacktrace >> events/g/r/trigger",
+                "1 > events/g/r/enable",
+                "1 > events/sched/sched_switch/enable",
+            ],
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Steps: each does one thing in the guest and checks what came of it.
+
+use super::{CHUNK, Recorder, read, unexpected};
+use crate::{
+    machine::Death,
+    report::StepResult,
+    scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
+};
+use anyhow::Context;
+use protocol::{ChildState, Output, Reply, Request, WriteMode};
+use std::fs;
+
+/// Where workloads are pushed to.
+const WORKLOADS: &str = "/workloads";
+
+/// The most bytes of a workload's stdout, and of its stderr, that are kept.
+const OUTPUT_MAX: u32 = 256 << 10;
+
+/// How long one wait for a workload is; between waits the trace is drained.
+const WAIT_MILLIS: u32 = 20;
+
+/// The permissions of a pushed program.
+const EXECUTABLE: u32 = 0o755;
+
+impl Recorder<'_> {
+    /// Runs one step; `number` counts from 1.
+    pub(super) fn step(&mut self, number: usize, step: &Written<Step>) -> Result<StepResult, Death> {
+        let mut result = StepResult { text: step.text.clone(), passed: true, ..StepResult::default() };
+        let failures = match &step.value {
+            Step::Workload(step) => self.workload(number, step, &mut result.output)?,
+            Step::Write(step) => self.write(step)?,
+            Step::Read(step) => self.read(number, step, &mut result.output)?,
+        };
+        result.passed = failures.is_empty();
+        result.detail = failures.join("\n");
+        Ok(result)
+    }
+
+    fn workload(
+        &mut self,
+        number: usize,
+        step: &Workload,
+        output: &mut Vec<String>,
+    ) -> Result<Vec<String>, Death> {
+        let name = step.workload.program();
+        if let Err(reason) = self.push(name)? {
+            return Ok(vec![reason]);
+        }
+        let argv =
+            std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.arguments().iter().cloned());
+        let spawn = Request::Spawn {
+            argv: argv.collect(),
+            env: step.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            stdin: step.stdin.clone().into_bytes(),
+            output_max: OUTPUT_MAX,
+        };
+        let child = match self.call(&spawn)? {
+            Reply::Started(child) => child,
+            Reply::Errno { errno, what } => {
+                return Ok(vec![format!("{what}: {}", Errno::from_number(errno))]);
+            }
+            other => return Err(unexpected("a new process", &other)),
+        };
+        let (ended, said) = self.wait(child)?;
+        output.push(self.keep(number, "stdout", &said.stdout)?);
+        output.push(self.keep(number, "stderr", &said.stderr)?);
+        let mut failures = Vec::new();
+        let expected = format!("exit status {}", step.exit);
+        if ended != expected {
+            let stderr = String::from_utf8_lossy(&said.stderr);
+            failures.push(format!("expected {expected}, found {ended}; stderr: `{}`", stderr.trim_end()));
+        }
+        check_text("stdout", step.stdout.as_ref(), &said.stdout, &mut failures);
+        check_text("stderr", step.stderr.as_ref(), &said.stderr, &mut failures);
+        Ok(failures)
+    }
+
+    /// Waits for a child while the trace is drained beside it.
+    fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
+        loop {
+            match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
+                Reply::Child(ChildState::Running) => self.drain(false)?,
+                Reply::Child(ChildState::Exited(status, output)) => {
+                    return Ok((format!("exit status {status}"), output));
+                }
+                Reply::Child(ChildState::Signaled(signal, output)) => {
+                    return Ok((format!("signal {signal}"), output));
+                }
+                other => return Err(unexpected("a child's state", &other)),
+            }
+        }
+    }
+
+    /// Brings a workload into the guest, once.
+    fn push(&mut self, name: &str) -> Result<Result<(), String>, Death> {
+        if self.pushed.contains(name) {
+            return Ok(Ok(()));
+        }
+        let Some(program) = self.guest.workloads.get(name) else {
+            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Ok(Err(format!("no workload is called `{name}`; there are {known}")));
+        };
+        let program = fs::read(program).with_context(|| format!("cannot read the workload `{name}`"));
+        let program = program.map_err(Death::Lab)?;
+        let requests: Vec<_> = program
+            .chunks(CHUNK)
+            .enumerate()
+            .map(|(index, chunk)| Request::Push {
+                path: format!("{WORKLOADS}/{name}"),
+                mode: EXECUTABLE,
+                offset: (index * CHUNK) as u64,
+                data: chunk.to_vec(),
+            })
+            .collect();
+        for reply in self.call_all(&requests)? {
+            if reply != Reply::Done {
+                return Err(unexpected("a place for a workload", &reply));
+            }
+        }
+        self.pushed.insert(name.to_owned());
+        Ok(Ok(()))
+    }
+
+    fn write(&mut self, step: &Write) -> Result<Vec<String>, Death> {
+        let mode = if step.append { WriteMode::Append } else { WriteMode::Truncate };
+        let data = format!("{}\n", step.text).into_bytes();
+        let mut requests = vec![Request::WriteFile { path: step.write.to_string(), data, mode }];
+        if step.error_log.is_some() {
+            // An earlier refusal must not stand in for this one.
+            let clear =
+                Request::WriteFile { path: "error_log".into(), data: Vec::new(), mode: WriteMode::Truncate };
+            requests.insert(0, clear);
+            requests.push(read("error_log"));
+        }
+        let replies = self.call_all(&requests)?;
+        let mut failures = Vec::new();
+        let written = replies.get(usize::from(step.error_log.is_some()));
+        check_errno(step.errno, written, &mut failures);
+        if let (Some(check), Some(Reply::Data(log))) = (&step.error_log, replies.get(2)) {
+            check_text("error_log", Some(check), log, &mut failures);
+        } else if step.error_log.is_some() {
+            failures.push("`error_log` cannot be read".into());
+        }
+        Ok(failures)
+    }
+
+    fn read(&mut self, number: usize, step: &Read, output: &mut Vec<String>) -> Result<Vec<String>, Death> {
+        let reply = self.call(&read(&step.read))?;
+        let mut failures = Vec::new();
+        check_errno(step.errno, Some(&reply), &mut failures);
+        if let Reply::Data(data) = &reply {
+            output.push(self.keep(number, "text", data)?);
+            check_text(step.read.as_str(), step.text.as_ref(), data, &mut failures);
+        }
+        Ok(failures)
+    }
+
+    /// Stores a step's output; gives back its path below the scenario's directory.
+    fn keep(&self, number: usize, what: &str, data: &[u8]) -> Result<String, Death> {
+        let name = format!("steps/{number}-{what}.txt");
+        let path = self.directory.join(&name);
+        let kept = fs::create_dir_all(self.directory.join("steps")).and_then(|()| fs::write(&path, data));
+        kept.with_context(|| format!("cannot write `{}`", path.display())).map_err(Death::Lab)?;
+        Ok(name)
+    }
+}
+
+fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {
+    if let Some(Err(reason)) = check.map(|check| check.check(&String::from_utf8_lossy(data))) {
+        failures.push(format!("{what}: {reason}"));
+    }
+}
+
+fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
+    match (expected, reply) {
+        (None, Some(Reply::Errno { what, errno })) => {
+            failures.push(format!("expected success, found {what}: {}", Errno::from_number(*errno)));
+        }
+        (Some(expected), Some(Reply::Errno { errno, .. })) if expected.number() == *errno => {}
+        (Some(expected), Some(Reply::Errno { errno, .. })) => {
+            failures.push(format!("expected {expected}, found {}", Errno::from_number(*errno)));
+        }
+        (Some(expected), _) => failures.push(format!("expected {expected}, found success")),
+        (None, _) => {}
+    }
+}

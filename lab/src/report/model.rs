@@ -1,0 +1,107 @@
+//! What a run found, as it is stored in `results.json` and shown in every other form.
+
+use crate::verdict::{Outcome, Status};
+use serde::{Deserialize, Serialize};
+
+/// The version of `results.json`. Raised when a reader of the old form would misread the new one.
+pub const SCHEMA: u32 = 1;
+
+/// One run: `results.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`] of the lab that wrote it.
+    pub schema: u32,
+    /// The run as a whole.
+    pub run: Run,
+    /// The machine it ran on.
+    pub host: Host,
+    /// The QEMU it ran under.
+    pub qemu: Qemu,
+    /// The kernels under test.
+    pub kernels: Vec<KernelInfo>,
+    /// One entry for each scenario and kernel, in the order in which they were listed.
+    pub scenarios: Vec<ScenarioResult>,
+}
+
+/// The run as a whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// When it started: RFC 3339, UTC.
+    pub started: String,
+    /// How long it took so far, in seconds.
+    pub seconds: f64,
+    /// When its first machine was started, in microseconds since 1970; 0 if none was.
+    pub first_machine_micros: u64,
+    /// False while it runs, and in what a killed run left behind.
+    pub complete: bool,
+}
+
+/// The machine a run ran on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// As Rust names it: `x86_64`.
+    pub architecture: String,
+    /// CPUs the lab could use.
+    pub cpus: usize,
+    /// `tcg` or `kvm`.
+    pub accelerator: String,
+}
+
+/// The QEMU of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Qemu {
+    /// As it prints it itself.
+    pub version: String,
+}
+
+/// A kernel under test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// Its file below `kernels/`.
+    pub name: String,
+    /// Of the source it was built from.
+    pub source_version: String,
+    /// A digest of its final configuration.
+    pub config_hash: String,
+}
+
+/// What one scenario came to on one kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScenarioResult {
+    /// Its path below `scenarios/`, without `.yaml`.
+    pub name: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The verdict.
+    pub status: Status,
+    /// What happened, in a sentence; empty when it passed.
+    pub reason: String,
+    /// From power-on to verdict.
+    pub seconds: f64,
+    /// Where its files are, relative to `results.json`.
+    pub directory: String,
+    /// What its steps came to.
+    pub steps: Vec<StepResult>,
+    /// What its expectations came to.
+    pub expectations: Vec<Outcome>,
+}
+
+/// What one step came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The step as written.
+    pub text: String,
+    /// Whether all that it checks held.
+    pub passed: bool,
+    /// What was found where it did not.
+    pub detail: String,
+    /// The files that hold its output, relative to the scenario's directory.
+    pub output: Vec<String>,
+}
+
+impl Results {
+    /// How many scenarios have this status.
+    pub fn count(&self, status: Status) -> usize {
+        self.scenarios.iter().filter(|scenario| scenario.status == status).count()
+    }
+}

@@ -1,0 +1,101 @@
+//! What a person sees of a run, on stdout.
+
+use super::{Results, ScenarioResult};
+use crate::verdict::{Outcome, OutcomeStatus, Status};
+use std::{
+    env,
+    fmt::Write as _,
+    io::{IsTerminal, stdout},
+    path::Path,
+};
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    /// Colours, where stdout is a terminal and NO_COLOR is not set.
+    colours: bool,
+    /// Steps and expectations that held, too.
+    verbose: bool,
+}
+
+impl Terminal {
+    /// For this process's stdout.
+    pub fn new(verbose: bool) -> Terminal {
+        let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Terminal { colours: wanted && stdout().is_terminal(), verbose }
+    }
+
+    /// One result: a line, and what a failure needs to be understood below it.
+    pub fn result(&self, result: &ScenarioResult, run: &Path) -> String {
+        let status = self.coloured(result.status, &format!("{:<12}", result.status.to_string()));
+        let mut text = format!("{status} {} on {} ({:.2} s)\n", result.name, result.kernel, result.seconds);
+        let failed = !matches!(result.status, Status::Passed | Status::Unsupported);
+        if result.status != Status::Passed {
+            indent(&mut text, 2, &result.reason);
+        }
+        for (number, step) in result.steps.iter().enumerate() {
+            if self.verbose || !step.passed {
+                let mark = if step.passed { "held" } else { "broken" };
+                indent(&mut text, 2, &format!("step {} {mark}: {}", number + 1, step.text));
+                indent(&mut text, 4, &step.detail);
+            }
+        }
+        for outcome in &result.expectations {
+            if self.verbose || outcome.status != OutcomeStatus::Passed {
+                text.push_str(&self.outcome(outcome));
+            }
+        }
+        if failed {
+            indent(&mut text, 2, &format!("files: {}", run.join(&result.directory).display()));
+        }
+        text
+    }
+
+    /// What an expectation came to.
+    pub fn outcome(&self, outcome: &Outcome) -> String {
+        let mut text = String::new();
+        indent(&mut text, 2, &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text));
+        indent(&mut text, 4, &outcome.detail);
+        text
+    }
+
+    fn coloured(&self, status: Status, text: &str) -> String {
+        let colour = match status {
+            Status::Passed => "32",
+            Status::Unsupported => "33",
+            _ => "31",
+        };
+        if self.colours { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn held_or_not(status: OutcomeStatus) -> &'static str {
+    match status {
+        OutcomeStatus::Passed => "held",
+        OutcomeStatus::Failed => "broken",
+        OutcomeStatus::Inconclusive => "inconclusive",
+    }
+}
+
+/// The last line of a run: how many of each status.
+pub fn summary(results: &Results) -> String {
+    let mut text = String::new();
+    for status in Status::ALL {
+        let count = results.count(status);
+        if count > 0 || status == Status::Passed || status == Status::Failed {
+            let comma = if text.is_empty() { "" } else { ", " };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{comma}{count} {status}");
+        }
+    }
+    format!("{text} in {:.1} s", results.run.seconds)
+}
+
+fn indent(text: &mut String, by: usize, lines: &str) {
+    for line in lines.lines() {
+        let line: String =
+            line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:by$}{line}", "");
+    }
+}

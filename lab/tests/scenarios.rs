@@ -1,0 +1,98 @@
+//! Every scenario on every kernel under test, each a test of its own.
+//!
+//! Kernels are those of FTRACE_LAB_KERNELS (names separated by commas), else the default one. They
+//! are built when the first test needs them. Works under `cargo test` and under cargo-nextest.
+
+use anyhow::{Context, Result};
+use lab::{
+    cache::Cache,
+    guest::{self, Guest},
+    host::prerequisites,
+    kernel::{self, Kernel},
+    progress::Progress,
+    report::Terminal,
+    run,
+    scenario::{self, Found, Scenario},
+    verdict::Status,
+};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
+
+fn main() -> Result<ExitCode> {
+    let mut arguments = Arguments::from_args();
+    // Machines, not test threads, are what costs: one a CPU unless told otherwise.
+    arguments.test_threads.get_or_insert(std::thread::available_parallelism().map_or(1, usize::from));
+    let bench = Arc::new(Bench { built: Mutex::new(BTreeMap::new()) });
+    let mut trials = Vec::new();
+    for kernel in kernels() {
+        for found in scenario::find(&root().join("scenarios"), &[])? {
+            let bench = Arc::clone(&bench);
+            let kernel = kernel.clone();
+            let name = format!("{kernel}::{}", found.name);
+            trials.push(Trial::ignorable_test(name, move || bench.judge(&kernel, &found)));
+        }
+    }
+    let listing = arguments.list;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if !listing {
+        let ignored = conclusion.num_ignored;
+        println!(
+            "scenarios: {} passed, {} failed, {ignored} skipped",
+            conclusion.num_passed, conclusion.num_failed
+        );
+    }
+    Ok(conclusion.exit_code())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+fn kernels() -> Vec<String> {
+    let names = env::var("FTRACE_LAB_KERNELS").unwrap_or_else(|_| kernel::DEFAULT.into());
+    names.split(',').map(str::to_owned).collect()
+}
+
+/// What tests share: each kernel and the guest are looked up once.
+struct Bench {
+    built: Mutex<BTreeMap<String, Arc<(Kernel, Guest)>>>,
+}
+
+impl Bench {
+    fn judge(&self, kernel: &str, found: &Found) -> Result<Completion, Failed> {
+        let scenario = Scenario::load(&found.path)?;
+        let built = self.built(kernel).map_err(|error| format!("{error:#}"))?;
+        // Below the build directory; a failed test's files stay there to be looked at.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let result = run::one(&built.0, &built.1, found, &scenario, directory.path());
+        let result = result.map_err(|error| format!("{error:#}"))?;
+        match result.status {
+            Status::Passed => Ok(Completion::Completed),
+            Status::Unsupported => Ok(Completion::ignored_with(result.reason)),
+            _ => {
+                let kept = directory.keep();
+                Err(Terminal::new(false).result(&result, &kept).into())
+            }
+        }
+    }
+
+    fn built(&self, name: &str) -> Result<Arc<(Kernel, Guest)>> {
+        let mut built = self.built.lock().ok().context("another test panicked while it built a kernel")?;
+        if let Some(built) = built.get(name) {
+            return Ok(Arc::clone(built));
+        }
+        let progress = Progress::new();
+        prerequisites::ensure(env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
+        let cache = Cache::open()?;
+        let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
+        let pair = Arc::new((kernel, guest::build(&cache, &root(), &progress)?));
+        built.insert(name.to_owned(), Arc::clone(&pair));
+        Ok(pair)
+    }
+}

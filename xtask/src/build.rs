@@ -1,0 +1,33 @@
+//! `cargo xtask lab build`
+
+use crate::{exit, root, setup::Setup};
+use anyhow::Result;
+use clap::Args;
+use lab::{guest, kernel, progress::Progress};
+use std::path::PathBuf;
+
+/// Build a kernel and what runs in its guest, and say where they are
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo xtask lab build 6.12 --yes")]
+pub(crate) struct Build {
+    /// A kernel of kernels/*.yaml
+    kernel: String,
+    /// Build it from this tree instead of its own source
+    #[arg(long, value_name = "PATH")]
+    kernel_tree: Option<PathBuf>,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Build {
+    pub(crate) fn run(self) -> Result<u8> {
+        let progress = Progress::new();
+        let cache = self.setup.ensure(&progress)?;
+        let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
+        let guest = guest::build(&cache, root(), &progress)?;
+        println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);
+        println!("image      {}\nvmlinux    {}", kernel.image().display(), kernel.vmlinux().display());
+        println!("initramfs  {}", guest.initramfs.display());
+        Ok(exit::SUCCESS)
+    }
+}

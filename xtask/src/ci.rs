@@ -1,0 +1,42 @@
+//! `cargo xtask ci` and `cargo xtask test`: what CI runs, as a person would run it.
+
+use crate::{exit, root, setup::Setup};
+use anyhow::Result;
+use clap::Args;
+use lab::{guest, kernel, progress::Progress};
+use xshell::{Shell, cmd};
+
+/// Set everything up, then run all tests: unit tests, then every scenario on the default kernel
+#[derive(Args)]
+#[command(after_help = "Example:\n  cargo xtask test --yes")]
+pub(crate) struct Test {
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Test {
+    pub(crate) fn run(self) -> Result<u8> {
+        let progress = Progress::new();
+        let cache = self.setup.ensure(&progress)?;
+        kernel::build(&cache, root(), kernel::DEFAULT, None, &progress)?;
+        guest::build(&cache, root(), &progress)?;
+        let shell = shell()?;
+        cmd!(shell, "cargo test --workspace --lib --bins").run()?;
+        cmd!(shell, "cargo test -p lab --test '*'").run()?;
+        Ok(exit::SUCCESS)
+    }
+}
+
+/// Formatting and clippy: what needs no kernel.
+pub(crate) fn run() -> Result<u8> {
+    let shell = shell()?;
+    cmd!(shell, "cargo fmt --all --check").run()?;
+    cmd!(shell, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
+    Ok(exit::SUCCESS)
+}
+
+fn shell() -> Result<Shell> {
+    let shell = Shell::new()?;
+    shell.change_dir(root());
+    Ok(shell)
+}

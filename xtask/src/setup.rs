@@ -1,0 +1,23 @@
+//! What verbs that build or boot have in common: the host's packages and the cache.
+
+use anyhow::Result;
+use clap::Args;
+use lab::{cache::Cache, host::prerequisites, progress::Progress};
+use std::env;
+
+/// Host packages that are missing.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Setup {
+    /// Install missing host packages (CI=true does so too); without it they are only listed
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+impl Setup {
+    /// Makes sure that the host has what is needed, and opens the cache.
+    pub(crate) fn ensure(self, progress: &Progress) -> Result<Cache> {
+        let yes = self.yes || env::var("CI").is_ok_and(|value| value == "true");
+        prerequisites::ensure(yes, progress)?;
+        Cache::open()
+    }
+}

@@ -1,0 +1,235 @@
+//! The command line as a user meets it: exit codes, and what bad input gets.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How long a run that is about to end may still take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Real runs take the machine's CPUs; one at a time keeps their deadlines honest.
+static ONE_RUN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn xtask() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn scratch() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A run of one real scenario whose results go to `results`.
+fn run(results: &Path, scenario: &str) -> Command {
+    let mut command = xtask();
+    command.args(["lab", "run", "--results"]).arg(results).arg(scenario);
+    command
+}
+
+fn check(command: &mut Command, code: i32, expect: &[&str]) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    for part in expect {
+        assert!(said.contains(part), "`{part}` is not in:\n{said}");
+    }
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    output
+}
+
+fn scenario(directory: &Path, yaml: &str) -> PathBuf {
+    let path = directory.join("mine.yaml");
+    fs::write(&path, yaml).unwrap();
+    path
+}
+
+#[test]
+fn help_teaches_with_an_example() {
+    for verb in
+        [&["lab", "run"][..], &["lab", "list"], &["lab", "check"], &["lab", "build"], &["bench"], &["test"]]
+    {
+        check(xtask().args(verb).arg("--help"), 0, &["Example"]);
+    }
+}
+
+#[test]
+fn a_wrong_scenario_file_is_usage() {
+    let directory = scratch();
+    let path = scenario(directory.path(), "summary: x\nsteps:\n  - wirte: kprobe_events\n    text: x\n");
+    let expect = ["mine.yaml:3:5", "wirte", "write", "0 valid, 1 invalid"];
+    check(xtask().args(["lab", "check"]).arg(&path), 2, &expect);
+    check(&mut run(directory.path(), path.to_str().unwrap()), 2, &["mine.yaml:3:5"]);
+}
+
+#[test]
+fn what_does_not_exist_is_usage() {
+    check(xtask().args(["lab", "run", "no/such/scenario"]), 2, &["no/such/scenario"]);
+    check(xtask().args(["lab", "run", "--filter", "^nothing$"]), 2, &["no scenario matches"]);
+    check(xtask().args(["lab", "build", "0.99"]), 2, &["no kernel `0.99`", "6.12"]);
+    check(xtask().args(["lab", "run", "--frobnicate"]), 2, &["--frobnicate"]);
+}
+
+/// A PATH on which QEMU is what `script` says, or missing.
+fn path_with_qemu(directory: &Path, script: Option<&str>) -> std::ffi::OsString {
+    let programs = directory.join("bin");
+    fs::create_dir(&programs).unwrap();
+    for place in env::split_paths(&env::var_os("PATH").unwrap()) {
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            if entry.file_name() != "qemu-system-aarch64" {
+                // The first directory that has a program wins, as on any PATH.
+                let _ = std::os::unix::fs::symlink(entry.path(), programs.join(entry.file_name()));
+            }
+        }
+    }
+    if let Some(script) = script {
+        let qemu = programs.join("qemu-system-aarch64");
+        fs::write(&qemu, script).unwrap();
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    programs.into_os_string()
+}
+
+#[test]
+fn a_missing_qemu_is_named_with_the_command_that_installs_it() {
+    let directory = scratch();
+    let path = path_with_qemu(directory.path(), None);
+    let expect = ["qemu-system-aarch64", "missing", "apt-get install", "qemu-system-arm", "--yes"];
+    check(xtask().args(["lab", "run"]).env("PATH", &path).env_remove("CI"), 3, &expect);
+    check(xtask().arg("doctor").env("PATH", &path), 3, &["MISSING", "qemu-system-aarch64"]);
+}
+
+#[test]
+fn a_qemu_that_is_too_old_is_said_with_both_versions() {
+    let directory = scratch();
+    let old = "#!/bin/sh\necho 'QEMU emulator version 4.2.1 (Debian 1:4.2-3)'\n";
+    let path = path_with_qemu(directory.path(), Some(old));
+    check(xtask().args(["lab", "run"]).env("PATH", &path).env_remove("CI"), 3, &["4.2.1 is too old"]);
+}
+
+#[test]
+fn a_lost_network_is_said_and_leaves_nothing() {
+    let directory = scratch();
+    let mut build = xtask();
+    build.args(["lab", "build", "6.12"]).env("FTRACE_LAB_CACHE", directory.path());
+    // Nobody listens on the discard port.
+    build.env("FTRACE_LAB_DEBIAN_MIRROR", "http://127.0.0.1:9/debian");
+    check(&mut build, 3, &["127.0.0.1", "network"]);
+}
+
+#[test]
+fn a_symbol_that_does_not_exist_fails_with_the_kernels_words() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let yaml = "summary: x\ntrace:\n  events:\n    - { kprobe: eventfd_wirte, name: x }\nexpect:\n  - never: { event: x }\n";
+    let path = scenario(directory.path(), yaml);
+    check(
+        &mut run(directory.path(), path.to_str().unwrap()),
+        1,
+        &["failed", "Invalid probed address or symbol", "the nearest is `eventfd_write`"],
+    );
+}
+
+#[test]
+fn a_results_directory_that_is_full_is_the_labs_error() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let full = directory.path().join("full");
+    fs::create_dir(&full).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&full).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("unsupported: only root can mount a file system that is full");
+        return;
+    }
+    let output = run(&full, "probes/eventfd-write").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let unmounted = Command::new("umount").arg(&full).status().unwrap();
+    assert!(unmounted.success());
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
+#[test]
+fn two_labs_at_once_both_pass() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let start = |name: &str| {
+        let mut command = run(&directory.path().join(name), "probes/eventfd-write");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for lab in [start("a"), start("b")] {
+        let output = lab.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// A lab whose QEMU runs, and that QEMU's process id.
+fn running_lab(results: &Path) -> (Child, u32) {
+    let mut command = run(results, "probes/eventfd-write");
+    let lab = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(qemu) = children(lab.id()).into_iter().find(|pid| is_qemu(*pid)) {
+            return (lab, qemu);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("no QEMU was started");
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+fn is_qemu(pid: u32) -> bool {
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    // Between fork and exec the child still has the lab's own name; --version is no machine.
+    line.starts_with("qemu-system-aarch64") && line.contains("virtserialport")
+}
+
+fn is_gone_soon(pid: u32) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if !is_qemu(pid) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let (mut lab, qemu) = running_lab(directory.path());
+    signal(lab.id(), "INT");
+    assert_eq!(lab.wait().unwrap().code(), Some(3));
+    assert!(is_gone_soon(qemu), "QEMU {qemu} still runs");
+    let left =
+        Command::new("find").arg(directory.path()).args(["-mindepth", "1", "-name", ".*"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn a_killed_lab_takes_its_qemu_with_it() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let (mut lab, qemu) = running_lab(directory.path());
+    signal(lab.id(), "KILL");
+    lab.wait().unwrap();
+    assert!(is_gone_soon(qemu), "QEMU {qemu} still runs");
+}
