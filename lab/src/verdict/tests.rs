@@ -93,7 +93,7 @@ fn never() {
         "never: { event: t:ret, where: ret < 0 }",
         EFD,
         Failed,
-        &["found 1, expected exactly 0\n  it is:\n    eventfd-90 [001] 0.000003: ret: ret=-11"],
+        &["found 1, expected none\n  it is:\n    eventfd-90 [001] 0.000003: ret: ret=-11"],
     );
 }
 
@@ -375,7 +375,12 @@ fn calls_whose_return_is_not_there_end_with_their_caller() {
         15 0 sh-1 ftrace:funcgraph_exit func=@vfs_write depth=1
         16 0 sh-1 ftrace:funcgraph_exit func=@ksys_write depth=0
     ";
-    check("graph: { call: ksys_write, calls: [vfs_write], only: true, is: 1 }", trace, Passed, &["of 2 calls"]);
+    check(
+        "graph: { call: ksys_write, calls: [vfs_write], only: true, is: 1 }",
+        trace,
+        Passed,
+        &["of 2 calls"],
+    );
     check("graph: { call: schedule }", trace, Failed, &["found 0 such trees of 0 calls"]);
     // A second call of the root begins at the outermost level again.
     check("graph: { call: ksys_write, calls: [{ call: ksys_write }] }", trace, Failed, &[]);
