@@ -171,15 +171,20 @@ fn two_labs_at_once_both_pass() {
 /// A lab whose QEMU runs, and that QEMU's process id.
 fn running_lab(results: &Path) -> (Child, u32) {
     let mut command = run(results, "probes/eventfd-write");
-    let lab = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lab = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if let Some(qemu) = children(lab.id()).into_iter().find(|pid| is_qemu(*pid)) {
-            return (lab, qemu);
+    let qemu = loop {
+        let qemu = children(lab.id()).into_iter().find(|pid| is_qemu(*pid));
+        if qemu.is_some() || start.elapsed() > PATIENCE || lab.try_wait().unwrap().is_some() {
+            break qemu;
         }
         thread::sleep(Duration::from_millis(5));
+    };
+    if qemu.is_none() {
+        lab.kill().unwrap();
+        lab.wait().unwrap();
     }
-    panic!("no QEMU was started");
+    (lab, qemu.expect("no QEMU was started"))
 }
 
 fn children(parent: u32) -> Vec<u32> {
