@@ -10,6 +10,7 @@ mod list;
 mod run;
 mod schema;
 mod setup;
+mod trace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -50,6 +51,7 @@ enum Lab {
     Kernels(list::Kernels),
     Build(build::Build),
     Judge(judge::Judge),
+    Trace(trace::Print),
     Schema(schema::Schema),
 }
 
@@ -85,6 +87,7 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Lab(Lab::Kernels(verb)) => verb.run(),
         Verb::Lab(Lab::Build(verb)) => verb.run(),
         Verb::Lab(Lab::Judge(verb)) => verb.run(),
+        Verb::Lab(Lab::Trace(verb)) => verb.run(),
         Verb::Lab(Lab::Schema(verb)) => verb.run(),
         Verb::Doctor => doctor::run(),
         Verb::Test(verb) => verb.run(),
