@@ -1,10 +1,6 @@
 //! Events chosen by name and condition, for whoever looks at a trace.
 
-use super::{
-    Condition,
-    evaluate::Holds,
-    observed::Observed,
-};
+use super::{Condition, evaluate::Holds, observed::Observed};
 use crate::scenario::{EventRef, FromText};
 
 /// Which events are wanted.
