@@ -123,7 +123,6 @@ pub fn run(
     interrupt::check()?;
     let mut store = store.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
     store.finish()?;
-    run_directory.finish()?;
     report::point_latest(&options.results, &directory)?;
     Ok((store.results, directory))
 }

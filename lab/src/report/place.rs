@@ -79,10 +79,12 @@ impl RunDirectory {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    /// The run is over.
-    pub fn finish(&self) -> Result<()> {
-        fs::remove_file(&self.marker).with_context(|| format!("cannot remove `{}`", self.marker.display()))
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        // Left behind, it costs the next run a look.
+        let _ = fs::remove_file(&self.marker);
     }
 }
 
@@ -192,6 +194,7 @@ mod tests {
         let (killed_path, left) = (killed.path().to_owned(), half(killed.path()));
         // As a kill does: the lock is gone, the marker is not.
         drop(killed);
+        fs::write(killed_path.join(MARKER), "").unwrap();
         let alive = RunDirectory::create(results.path(), &["6.12".into()]).unwrap();
         assert!(!left.exists());
         assert!(killed_path.join("6.12/probes/whole").exists());
@@ -199,7 +202,8 @@ mod tests {
         let third = RunDirectory::create(results.path(), &["6.12".into()]).unwrap();
         assert!(used.exists(), "a run that is being filled was swept");
         assert_ne!(third.path(), alive.path());
-        third.finish().unwrap();
-        assert!(!third.path().join(MARKER).exists());
+        let path = third.path().to_owned();
+        drop(third);
+        assert!(!path.join(MARKER).exists());
     }
 }
