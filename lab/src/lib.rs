@@ -15,7 +15,8 @@
 //! | [`report`] | verdicts → terminal, JSON, JUnit |
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
-//! everything that was built or downloaded lives. [`run`] goes through all of it for many scenarios.
+//! everything that was built or downloaded lives. [`run`] goes through all of it for many scenarios,
+//! [`stored`] looks at what it left behind.
 
 pub mod bench;
 pub mod cache;
@@ -29,5 +30,6 @@ pub mod recording;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod stored;
 pub mod trace;
 pub mod verdict;

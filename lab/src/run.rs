@@ -14,14 +14,13 @@ use crate::{
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
     scenario::{Found, Scenario},
-    trace::{Item, Trace},
-    verdict::{self, Judge, Outcome, Status, Verdict},
+    stored::{self, SCENARIO},
+    verdict::{self, Status, Verdict},
 };
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
     fs,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -204,7 +203,7 @@ pub fn one(
         }
         None => {
             let place = report::Place::new(run, &relative)?;
-            fs::copy(&found.path, place.path().join("scenario.yaml"))
+            fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
             let recording = record(kernel, guest, scenario, place.path());
             let verdict = judge(scenario, &recording, place.path());
@@ -251,28 +250,7 @@ pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
 
 /// Only a whole recording whose expectations hold is a pass.
 fn judge(scenario: &Scenario, recording: &Recording, directory: &Path) -> Verdict {
-    let outcomes = if recording.trace {
-        outcomes(scenario, &directory.join("trace.dat"), &recording.kernel_log, &recording.files)
-    } else {
-        Ok(Vec::new())
-    };
+    let outcomes =
+        if recording.trace { stored::judge_again(directory, Some(scenario)) } else { Ok(Vec::new()) };
     verdict::conclude(recording, outcomes)
-}
-
-/// What a scenario's expectations come to on a stored trace.
-pub fn outcomes(
-    scenario: &Scenario,
-    trace: &Path,
-    kernel_log: &str,
-    files: &BTreeMap<String, String>,
-) -> Result<Vec<Outcome>> {
-    let mut judge = Judge::new(scenario);
-    Trace::open(trace)?.for_each(|item| {
-        match item {
-            Item::Event(event) => judge.observe(&event),
-            Item::Loss(loss) => judge.loss(&loss),
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(judge.finish(kernel_log, files))
 }

@@ -105,7 +105,7 @@ fn an_init_that_powers_off_is_said() {
 fn a_kernel_without_its_virtio_driver_has_no_agent_port() {
     let mut setting = setting();
     setting.spec.cmdline.push("initcall_blacklist=virtio_pci_driver_init".into());
-    check(setting.boot(SHORT), "org.ftrace-lab.agent");
+    check(setting.boot(BOOT_DEADLINE), "org.ftrace-lab.agent");
 }
 
 #[test]

@@ -5,10 +5,12 @@ mod build;
 mod check;
 mod ci;
 mod doctor;
+mod judge;
 mod list;
 mod run;
 mod schema;
 mod setup;
+mod trace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -48,6 +50,8 @@ enum Lab {
     Check(check::Check),
     Kernels(list::Kernels),
     Build(build::Build),
+    Judge(judge::Judge),
+    Trace(trace::Print),
     Schema(schema::Schema),
 }
 
@@ -82,6 +86,8 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Lab(Lab::Check(verb)) => verb.run(),
         Verb::Lab(Lab::Kernels(verb)) => verb.run(),
         Verb::Lab(Lab::Build(verb)) => verb.run(),
+        Verb::Lab(Lab::Judge(verb)) => verb.run(),
+        Verb::Lab(Lab::Trace(verb)) => verb.run(),
         Verb::Lab(Lab::Schema(verb)) => verb.run(),
         Verb::Doctor => doctor::run(),
         Verb::Test(verb) => verb.run(),

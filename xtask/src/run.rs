@@ -1,7 +1,7 @@
 //! `cargo xtask lab run`
 
 use crate::{Usage, exit, root, setup::Setup};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use lab::{
     kernel,

@@ -69,7 +69,7 @@ fn until_ready(spec: &MachineSpec, directory: &Path) -> Result<f64> {
 fn until_off(spec: &MachineSpec, directory: &Path) -> Result<f64> {
     let start = Instant::now();
     match Machine::boot(spec, directory, BOOT_DEADLINE) {
-        Err(Death::PoweredOff | Death::QemuEnded { .. }) => Ok(start.elapsed().as_secs_f64()),
+        Err(Death::PoweredOff { .. } | Death::QemuEnded { .. }) => Ok(start.elapsed().as_secs_f64()),
         Err(death) => Err(death.into()),
         Ok(_) => bail!("an /init that only powers off answered as an agent"),
     }

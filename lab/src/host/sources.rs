@@ -253,6 +253,14 @@ mod tests {
             ),
             Some(("http://mirror.test/debian", None)),
         );
+        let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        check(
+            one_line_entries(&format!(
+                "deb [signed-by=/vendor.gpg] https://vendor.test/debian bookworm main\n\
+                 deb [signed-by={keyring}] http://mirror.test/pub bookworm main"
+            )),
+            Some(("http://mirror.test/pub", Some(keyring))),
+        );
         check(one_line_entries("deb https://vendor.test/linux/debian bookworm stable"), None);
         check(one_line_entries("deb http://archive.test/ubuntu noble main"), None);
     }

@@ -13,8 +13,11 @@ pub enum Death {
         message: String,
     },
     /// The guest switched itself off.
-    #[error("the guest powered itself off")]
-    PoweredOff,
+    #[error("the guest powered itself off{}", said(console))]
+    PoweredOff {
+        /// The end of the console: an agent without a port says so there.
+        console: String,
+    },
     /// The guest rebooted itself.
     #[error("the guest rebooted")]
     Rebooted,

@@ -137,9 +137,8 @@ impl Machine {
         let until = Instant::now() + within;
         let mut replies = Vec::with_capacity(requests.len());
         let mut port = Port::new(&self.port, &mut self.monitor, until);
-        let outcome = port.converse(requests, &mut replies);
+        let Err(error) = port.converse(requests, &mut replies) else { return Ok(replies) };
         let ending = port.ending();
-        let Err(error) = outcome else { return Ok(replies) };
         let request = requests.get(replies.len()).map(described).unwrap_or_default();
         Err(self.death(error, ending, request, within))
     }
@@ -157,7 +156,7 @@ impl Machine {
                 std::thread::sleep(LAST_WORDS);
                 return Death::Panic { message: panic_line(&self.console()) };
             }
-            Some(Ending::PoweredOff) => return Death::PoweredOff,
+            Some(Ending::PoweredOff) => return Death::PoweredOff { console: self.console() },
             Some(Ending::Rebooted) => return Death::Rebooted,
             None => {}
         }
@@ -182,7 +181,7 @@ impl Machine {
     /// Asks the guest to power off and waits until QEMU is gone.
     pub fn power_off(mut self, within: Duration) -> Result<(), Death> {
         match self.call(&Request::PowerOff, within) {
-            Err(Death::PoweredOff | Death::QemuEnded { .. }) => Ok(()),
+            Err(Death::PoweredOff { .. } | Death::QemuEnded { .. }) => Ok(()),
             Err(death) => Err(death),
             Ok(reply) => Err(Death::AgentLost(format!("it answered a power-off with {reply:?}"))),
         }
@@ -191,8 +190,9 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Nothing is left to do where killing fails: the process is gone already.
+        // Nothing is left to do where this fails: the process is gone already.
         let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
         self.console.finish();
     }
 }

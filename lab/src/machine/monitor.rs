@@ -48,10 +48,16 @@ impl Monitor {
         self.qmp.inner().get_ref_write().as_fd()
     }
 
-    /// Takes what QEMU has to say. An error means that QEMU is gone.
+    /// Takes what QEMU has to say. An error means that QEMU is gone and said nothing of its guest.
     pub(super) fn ending(&mut self) -> io::Result<Option<Ending>> {
-        self.qmp.nop()?;
-        Ok(self.qmp.events().find_map(|event| ending_of(&event)))
+        // Any command will do: QEMU sends waiting events before its reply. One that is gone may
+        // have left events, so they are read even if the command could not be written.
+        let asked = self.qmp.write_command(&qmp::query_version {});
+        let answered = self.qmp.read_response::<qmp::query_version>();
+        match self.qmp.events().find_map(|event| ending_of(&event)) {
+            Some(ending) => Ok(Some(ending)),
+            None => asked.and(answered.map(drop).map_err(io::Error::from)).map(|()| None),
+        }
     }
 }
 

@@ -34,9 +34,10 @@ impl<'a> Port<'a> {
         Port { socket, monitor, until, ending: None, inbox: Vec::new() }
     }
 
-    /// What the monitor said of the guest's end, if it was that which broke the conversation.
-    pub(super) fn ending(&self) -> Option<Ending> {
-        self.ending
+    /// What the monitor says of the guest's end, once the conversation is broken.
+    pub(super) fn ending(&mut self) -> Option<Ending> {
+        // The port can be closed before the event that tells why was looked at.
+        self.ending.or_else(|| self.monitor.ending().ok().flatten())
     }
 
     /// Sends every request and collects every reply.

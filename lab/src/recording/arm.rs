@@ -1,8 +1,13 @@
 //! Arming: the plan's writes, and what the kernel says when it refuses one.
 
 use super::{Recorder, read};
-use crate::{machine::Death, plan::Plan, scenario::Errno};
+use crate::{
+    machine::Death,
+    plan::Plan,
+    scenario::{Errno, nearest},
+};
 use protocol::{Reply, Request};
+use std::fs;
 
 impl Recorder<'_> {
     /// Makes the plan's writes. `Some` says which one the kernel refused, and why.
@@ -29,6 +34,24 @@ impl Recorder<'_> {
         {
             reason = format!("{reason}\n{}", String::from_utf8_lossy(&log).trim_end());
         }
+        if arm.file == "kprobe_events"
+            && let Some(hint) = self.hint(&arm.text)
+        {
+            reason = format!("{reason}\n{hint}");
+        }
         Ok(Some(reason))
+    }
+
+    /// What a probe on a function that is not there may have meant.
+    fn hint(&self, definition: &str) -> Option<String> {
+        let symbol = definition.split(' ').nth(1)?.split('+').next()?;
+        let map = fs::read_to_string(&self.system_map).ok()?;
+        let functions = || map.lines().filter_map(|line| line.split(' ').nth(2));
+        if symbol.contains(':') || functions().any(|name| name == symbol) {
+            return None;
+        }
+        let nearest = nearest(symbol, functions());
+        let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
+        Some(format!("`{symbol}` is no symbol of this kernel{nearest}"))
     }
 }

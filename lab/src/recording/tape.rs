@@ -4,6 +4,7 @@
 use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
     machine::Death,
+    stored::TRACE,
     trace::dat::{TracefsFiles, Writer},
 };
 use anyhow::Context;
@@ -29,7 +30,7 @@ impl Recorder<'_> {
     /// Opens the tape and lets the ring buffer fill.
     pub(super) fn start_trace(&mut self) -> Result<(), Death> {
         let header_page = self.text("events/header_page")?;
-        let path = self.directory.join("trace.dat");
+        let path = self.directory.join(TRACE);
         let writer = Writer::create(&path, &header_page, self.machine.hello().cpus);
         // What the kernel says of its pages is the guest's word.
         let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?;

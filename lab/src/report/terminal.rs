@@ -1,7 +1,7 @@
 //! What a person sees of a run, on stdout.
 
 use super::{Results, ScenarioResult};
-use crate::verdict::{OutcomeStatus, Status};
+use crate::verdict::{Outcome, OutcomeStatus, Status};
 use std::{
     env,
     fmt::Write as _,
@@ -41,19 +41,21 @@ impl Terminal {
             }
         }
         for outcome in &result.expectations {
-            let held = outcome.status == OutcomeStatus::Passed;
-            if self.verbose || !held {
-                indent(
-                    &mut text,
-                    2,
-                    &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text),
-                );
-                indent(&mut text, 4, &outcome.detail);
+            if self.verbose || outcome.status != OutcomeStatus::Passed {
+                text.push_str(&self.outcome(outcome));
             }
         }
         if failed {
             indent(&mut text, 2, &format!("files: {}", run.join(&result.directory).display()));
         }
+        text
+    }
+
+    /// What an expectation came to.
+    pub fn outcome(&self, outcome: &Outcome) -> String {
+        let mut text = String::new();
+        indent(&mut text, 2, &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text));
+        indent(&mut text, 4, &outcome.detail);
         text
     }
 

@@ -5,11 +5,18 @@
 //! the type by it, and let that type read the rest straight from the parser.
 
 use super::nearest::unknown;
-use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{
+        DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor,
+        value::MapAccessDeserializer,
+    },
+};
 use std::{fmt, marker::PhantomData};
 
 /// A map's first key, which must be one of `verbs`. An error points at the key.
 pub(super) struct Verb {
+    /// What is being read, as in "step".
     pub(super) what: &'static str,
     pub(super) verbs: &'static [&'static str],
 }
@@ -94,6 +101,26 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replay<'de, A> {
     }
 }
 
+/// Reads a type that has the verb as a field of its own.
+pub(super) fn beside_verb<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    verb: &'static str,
+    map: A,
+    _what: &'static str,
+) -> Result<T, A::Error> {
+    T::deserialize(MapAccessDeserializer::new(Replay::new(verb, map)))
+}
+
+/// Reads a type that is the verb's value, and nothing beside it.
+pub(super) fn below_verb<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    _verb: &'static str,
+    mut map: A,
+    what: &'static str,
+) -> Result<T, A::Error> {
+    let value = map.next_value()?;
+    map.next_key_seed(NoSecondKey { what })?;
+    Ok(value)
+}
+
 /// An enum read from a map whose first key is the verb, beside it the other fields:
 /// `kprobe: vfs_write`, `name: w`. The variant's type has the verb as a field of its own.
 macro_rules! verb_keyed {
@@ -105,11 +132,7 @@ macro_rules! verb_keyed {
     ) => {
         $crate::scenario::keyed::keyed_enum! {
             $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
-            |map, verb, Type| Type::deserialize(
-                serde::de::value::MapAccessDeserializer::new(
-                    $crate::scenario::keyed::Replay::new(verb, map),
-                ),
-            )
+            beside_verb
         }
 
         impl schemars::JsonSchema for $name {
@@ -135,12 +158,7 @@ macro_rules! one_keyed {
     ) => {
         $crate::scenario::keyed::keyed_enum! {
             $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
-            |map, _verb, Type| {
-                let mut map = map;
-                let value: Type = map.next_value()?;
-                map.next_key_seed($crate::scenario::keyed::NoSecondKey { what: $what })?;
-                Ok(value)
-            }
+            below_verb
         }
 
         impl schemars::JsonSchema for $name {
@@ -167,7 +185,7 @@ macro_rules! keyed_enum {
         $(#[$meta:meta])* $name:ident $what:literal {
             $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
         }
-        |$map:ident, $key:ident, $Type:ident| $read:expr
+        $read:ident
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
@@ -207,10 +225,8 @@ macro_rules! keyed_enum {
                             return Err(serde::de::Error::invalid_length(0, &self));
                         };
                         $(if verb == $verb {
-                            type $Type = $variant;
-                            let $map = map;
-                            let $key: &'static str = verb;
-                            let value: Result<$variant, A::Error> = (|| $read)();
+                            let value: Result<$variant, A::Error> =
+                                $crate::scenario::keyed::$read(verb, map, $what);
                             return value.map($name::$variant);
                         })+
                         Err(serde::de::Error::unknown_variant(verb, $name::VERBS))

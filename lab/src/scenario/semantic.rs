@@ -307,6 +307,10 @@ impl Scope<'_> {
     fn check_pairs(&self, pairs: &Pairs, path: &[At]) -> Checked {
         self.check_match(&pairs.enter, below(path, At::Key("enter")))?;
         self.check_match(&pairs.exit, below(path, At::Key("return")))?;
+        if pairs.enter.event == pairs.exit.event {
+            let message = format!("`{}` is both enter and return, expected two events", pairs.exit.event);
+            return problem(&below(path, At::Key("return")), message);
+        }
         check_amount(pairs.is, pairs.at_least, pairs.at_most, false, path)
     }
 

@@ -209,6 +209,7 @@ fn errors_of_the_whole_have_a_place_too() {
         &["unknown bound value `pit`", "expected `pid`"],
     );
     check("expect:\n  - pairs: { enter: efd_write, return: efd_re }\n", "7:40", &["unknown event `efd_re`"]);
+    check("expect:\n  - pairs: { enter: efd_ret, return: efd_ret }\n", "7:38", &["both enter and return"]);
     check(
         "expect:\n  - pairs: { enter: { event: efd_writ }, return: efd_ret }\n",
         "7:30",
@@ -261,23 +262,20 @@ fn hostile_files_are_refused_quickly() {
                 e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n\
                 g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
     assert!(error(bomb).contains("aliases repeat too much"), "{}", error(bomb));
-    eprintln!("bomb {:?}", start.elapsed());
     let long = format!("summary: &s \"{}\"\nexpect: [{}]\n", "x".repeat(100_000), "*s, ".repeat(10_000));
     assert!(error(&long).contains("aliases repeat too much"), "{}", &error(&long)[..200]);
-    eprintln!("long {:?}", start.elapsed());
     let deep = format!("summary: {}", "[".repeat(100_000));
-    assert!(
-        error(&deep).contains("recursion limit") || error(&deep).contains("exceeded"),
-        "{}",
-        &error(&deep)[..200]
-    );
-    eprintln!("deep {:?}", start.elapsed());
+    assert!(error(&deep).contains("more than 256 brackets"), "{}", error(&deep));
+    for pattern in [
+        "- ", "? ", "a: ", "a: b\n", "&a ", "[", "{a: ", "!x ", "\"", "|\n ", "*a ", "- - b\n", "%", ",",
+        ": ", "'",
+    ] {
+        error(&pattern.repeat((200 << 10) / pattern.len()));
+    }
     let many = format!("summary: x\nsteps:\n{}", "  - { read: a }\n".repeat(1001));
     assert!(error(&many).contains("1001 items\n"), "{}", error(&many));
-    eprintln!("many {:?}", start.elapsed());
     let flow = format!("summary: x\nsteps: [{}]\n", "{ read: a }, ".repeat(1000));
     assert_eq!(parse(&flow).unwrap().steps.len(), 1000);
-    eprintln!("flow {:?}", start.elapsed());
     for odd in [
         "",
         "[]",
@@ -290,7 +288,7 @@ fn hostile_files_are_refused_quickly() {
     ] {
         error(odd);
     }
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -299,11 +297,8 @@ fn what_a_terminal_would_act_on_is_not_repeated() {
     assert!(!shown.contains('\u{1b}') && shown.contains("control character"), "{shown:?}");
     let shown = error("summary: x\nstep\u{9b}s: 1\n");
     assert!(!shown.contains('\u{9b}'), "{shown:?}");
-    let long = format!(
-        "summary: x\nsteps: [{{ read: a, {}, bad: 1 }}]\n",
-        "text: abc, ".repeat(1).trim_end_matches(", ")
-    );
-    assert!(error(&long).contains("unknown field `bad`"));
+    let flow = "summary: x\nsteps: [{ read: a, text: abc, bad: 1 }]\n";
+    assert!(error(flow).contains("unknown field `bad`"), "{}", error(flow));
     let wide = format!("summary: \"{}\"\n{}: 1\n", "x".repeat(500), "k".repeat(500));
     assert!(error(&wide).lines().nth(2).unwrap().chars().count() < 140, "{}", error(&wide));
 }

@@ -37,7 +37,7 @@ fn of_death(death: &Death) -> Status {
     match death {
         Death::Panic { .. } => Status::Panic,
         Death::Deadline { .. } => Status::Hang,
-        Death::PoweredOff
+        Death::PoweredOff { .. }
         | Death::Rebooted
         | Death::QemuEnded { .. }
         | Death::AgentLost(_)
@@ -87,7 +87,12 @@ mod tests {
         let after = Duration::from_secs(3);
         check(dead(Death::Panic { message: "sysrq".into() }), vec![], Status::Panic, "sysrq, during step 2");
         check(dead(Death::Deadline { after, request: "x".into() }), vec![], Status::Hang, "3.0 s");
-        check(dead(Death::PoweredOff), vec![], Status::LostGuest, "powered itself off");
+        check(
+            dead(Death::PoweredOff { console: String::new() }),
+            vec![],
+            Status::LostGuest,
+            "powered itself off",
+        );
         check(dead(Death::Lab(anyhow::anyhow!("disk full"))), vec![], Status::LabError, "disk full");
     }
 

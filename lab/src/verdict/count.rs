@@ -58,7 +58,11 @@ impl Evaluate for Counting {
         if let Some(error) = self.selector.error() {
             return Finding::failed(error);
         }
-        let found = format!("found {}, expected {}", self.found, self.amount);
+        let expected = match self.amount {
+            none if none == Amount::exactly(0) => "none".to_owned(),
+            amount => amount.to_string(),
+        };
+        let found = format!("found {}, expected {expected}", self.found);
         if self.amount.exceeds(self.found) {
             let matching: String = self.first.iter().map(|event| format!("\n    {event}")).collect();
             let first = if self.found > 1 { "the first of them" } else { "it is" };

@@ -126,8 +126,8 @@ impl Trees {
         let function = function(event);
         // Calls whose return was lost are closed with the one that returns.
         let Some(at) = calls.iter().rposition(|call| call.function == function) else { return };
-        let mut call = calls.swap_remove(at);
-        calls.truncate(at);
+        let mut call = calls.remove(at);
+        self.collected = self.collected.saturating_sub(calls.drain(at..).map(|call| call.size()).sum());
         call.end = event.time();
         call.took = Duration::from_nanos(match (number(event, "calltime"), number(event, "rettime")) {
             (Some(from), Some(to)) if from <= to => to - from,

@@ -16,9 +16,40 @@ use super::{
 };
 use crate::{
     scenario::{DEFAULT_BUFFER_KB, EventRef, Expectation, Scenario},
-    trace::Loss,
+    trace::{Item, Loss, Trace},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use anyhow::Result;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
+
+/// What a recording brings back for expectations to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The trace of the whole scenario.
+    pub trace: &'a Trace,
+    /// The kernel log of the guest, as text.
+    pub kernel_log: &'a str,
+    /// What [`Scenario::evidence_files`] asked for: path below tracefs, `*` replaced, and content.
+    pub files: &'a BTreeMap<String, String>,
+}
+
+/// Judges every expectation of a scenario, in the order of its file, in one pass over the trace.
+///
+/// # Errors
+/// A trace that cannot be read or is damaged.
+pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome>> {
+    let mut judge = Judge::new(scenario);
+    evidence.trace.for_each(|item| {
+        match item {
+            Item::Event(event) => judge.observe(&event),
+            Item::Loss(loss) => judge.loss(&loss),
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(judge.finish(evidence.kernel_log, evidence.files))
+}
 
 /// The expectations of a scenario at work.
 pub struct Judge {
@@ -46,7 +77,7 @@ impl Judge {
         }
     }
 
-    /// Looks at the next event; events come in the order of their time.
+    /// Looks at the next event; events come in the order of their time, losses at any time.
     #[inline]
     pub fn observe<E: Observed>(&mut self, event: &E) {
         self.events += 1;

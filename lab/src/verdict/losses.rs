@@ -80,7 +80,7 @@ mod tests {
         assert!(!losses.any() && !losses.overlap(0, u64::MAX));
         losses.add(&loss(0, Some(3), Some(100), Some(200)));
         let check = |losses: &Losses, start, end, expect| {
-            assert_eq!(losses.overlap(start, end), expect, "{start}-{end}")
+            assert_eq!(losses.overlap(start, end), expect, "{start}-{end}");
         };
         check(&losses, 0, 99, false);
         check(&losses, 0, 100, true);

@@ -10,6 +10,7 @@ mod condition;
 mod count;
 mod counters;
 mod evaluate;
+mod filter;
 mod finding;
 mod graph;
 mod judge;
@@ -26,7 +27,8 @@ mod values;
 
 pub use conclude::conclude;
 pub use condition::Condition;
-pub use judge::Judge;
+pub use filter::Filter;
+pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 

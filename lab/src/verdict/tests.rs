@@ -93,7 +93,7 @@ fn never() {
         "never: { event: t:ret, where: ret < 0 }",
         EFD,
         Failed,
-        &["found 1, expected exactly 0\n  it is:\n    eventfd-90 [001] 0.000003: ret: ret=-11"],
+        &["found 1, expected none\n  it is:\n    eventfd-90 [001] 0.000003: ret: ret=-11"],
     );
 }
 
@@ -351,6 +351,39 @@ fn stack() {
         Failed,
         &["is the option or trigger `stacktrace` on?"],
     );
+}
+
+#[test]
+fn a_stack_belongs_to_the_task_that_it_is_of() {
+    let trace = "
+        1 0 a-1 t:e x=1
+        2 0 b-2 ftrace:kernel_stack caller=[@schedule]
+        3 0 a-1 ftrace:kernel_stack caller=[@vfs_write]
+    ";
+    check("stack: { event: t:e, frames: [schedule] }", trace, Failed, &["in 0 of 1 stacks", "vfs_write\n"]);
+    check("stack: { event: t:e, frames: [vfs_write] }", trace, Passed, &[]);
+}
+
+#[test]
+fn calls_whose_return_is_not_there_end_with_their_caller() {
+    let trace = "
+        10 0 sh-1 ftrace:funcgraph_entry func=@ksys_write depth=0
+        11 0 sh-1 ftrace:funcgraph_entry func=@schedule depth=1
+        12 0 sh-1 ftrace:funcgraph_exit func=@ksys_write depth=0
+        13 0 sh-1 ftrace:funcgraph_entry func=@ksys_write depth=0
+        14 0 sh-1 ftrace:funcgraph_entry func=@vfs_write depth=1
+        15 0 sh-1 ftrace:funcgraph_exit func=@vfs_write depth=1
+        16 0 sh-1 ftrace:funcgraph_exit func=@ksys_write depth=0
+    ";
+    check(
+        "graph: { call: ksys_write, calls: [vfs_write], only: true, is: 1 }",
+        trace,
+        Passed,
+        &["of 2 calls"],
+    );
+    check("graph: { call: schedule }", trace, Failed, &["found 0 such trees of 0 calls"]);
+    // A second call of the root begins at the outermost level again.
+    check("graph: { call: ksys_write, calls: [{ call: ksys_write }] }", trace, Failed, &[]);
 }
 
 #[test]
