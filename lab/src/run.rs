@@ -8,7 +8,7 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, qemu},
+    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
     plan::unmet,
     progress::Progress,
     recording::{self, Recording},
@@ -101,7 +101,10 @@ pub fn run(
             }
             let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
             task.note(&found.name);
-            let result = one(kernel, &prepared.guest, found, scenario, &directory)?;
+            let result = one(kernel, &prepared.guest, found, scenario, &directory);
+            // Told to stop, the lab has no verdict; anything else that went wrong is one.
+            interrupt::check()?;
+            let result = result.unwrap_or_else(|error| lab_error(kernel, found, &error));
             if options.fail_fast && !result.status.is_good() {
                 stop.store(true, Ordering::SeqCst);
             }
@@ -212,9 +215,6 @@ pub fn one(
             (verdict, recording)
         }
     };
-    if let Some((Death::Interrupted, _)) = recording.death {
-        interrupt::check()?;
-    }
     Ok(ScenarioResult {
         name: found.name.clone(),
         kernel: kernel.name.clone(),
@@ -225,6 +225,20 @@ pub fn one(
         steps: recording.steps,
         expectations: verdict.expectations,
     })
+}
+
+/// The result of a scenario that the lab could not run.
+fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioResult {
+    ScenarioResult {
+        name: found.name.clone(),
+        kernel: kernel.name.clone(),
+        status: Status::LabError,
+        reason: format!("{error:#}"),
+        seconds: 0.0,
+        directory: String::new(),
+        steps: Vec::new(),
+        expectations: Vec::new(),
+    }
 }
 
 fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
