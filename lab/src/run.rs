@@ -8,11 +8,11 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, qemu},
+    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
     plan::unmet,
     progress::Progress,
     recording::{self, Recording},
-    report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
+    report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
     scenario::{Found, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
@@ -76,7 +76,8 @@ pub fn run(
     finished: impl FnMut(&ScenarioResult, &Path) + Send,
 ) -> Result<(Results, PathBuf)> {
     let started = Instant::now();
-    let directory = report::create_directory(&options.results, &options.kernels)?;
+    let run_directory = RunDirectory::create(&options.results, &options.kernels)?;
+    let directory = run_directory.path().to_owned();
     let work: Vec<_> = prepared
         .kernels
         .iter()
@@ -100,7 +101,10 @@ pub fn run(
             }
             let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
             task.note(&found.name);
-            let result = one(kernel, &prepared.guest, found, scenario, &directory)?;
+            let result = one(kernel, &prepared.guest, found, scenario, &directory);
+            // Told to stop, the lab has no verdict; anything else that went wrong is one.
+            interrupt::check()?;
+            let result = result.unwrap_or_else(|error| lab_error(kernel, found, &error));
             if options.fail_fast && !result.status.is_good() {
                 stop.store(true, Ordering::SeqCst);
             }
@@ -211,9 +215,6 @@ pub fn one(
             (verdict, recording)
         }
     };
-    if let Some((Death::Interrupted, _)) = recording.death {
-        interrupt::check()?;
-    }
     Ok(ScenarioResult {
         name: found.name.clone(),
         kernel: kernel.name.clone(),
@@ -224,6 +225,20 @@ pub fn one(
         steps: recording.steps,
         expectations: verdict.expectations,
     })
+}
+
+/// The result of a scenario that the lab could not run.
+fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioResult {
+    ScenarioResult {
+        name: found.name.clone(),
+        kernel: kernel.name.clone(),
+        status: Status::LabError,
+        reason: format!("{error:#}"),
+        seconds: 0.0,
+        directory: String::new(),
+        steps: Vec::new(),
+        expectations: Vec::new(),
+    }
 }
 
 fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
