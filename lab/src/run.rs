@@ -100,7 +100,6 @@ pub fn run(
                 return Ok(());
             }
             let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
-            task.note(&found.name);
             let result = one(kernel, &prepared.guest, found, scenario, &directory);
             // Told to stop, the lab has no verdict; anything else that went wrong is one.
             interrupt::check()?;
