@@ -85,11 +85,14 @@ pub struct Task {
 /// How often a plain log says how far a task is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(15);
 
+/// How often it says what a task has come to do now.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+
 impl Task {
     /// So many units are done.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
-        self.plain_line(|| match self.total {
+        self.plain_line(PLAIN_INTERVAL, || match self.total {
             Some(total) => format!("{done} of {total}"),
             None => format!("{done}"),
         });
@@ -98,16 +101,18 @@ impl Task {
     /// What it is doing right now.
     pub fn note(&self, what: impl Into<String>) {
         let what = what.into();
-        self.plain_line(|| what.clone());
+        if what != self.bar.message() {
+            self.plain_line(NOTE_INTERVAL, || what.clone());
+        }
         self.bar.set_message(what);
     }
 
-    fn plain_line(&self, how_far: impl FnOnce() -> String) {
+    fn plain_line(&self, interval: Duration, how_far: impl FnOnce() -> String) {
         if !self.plain {
             return;
         }
         let Ok(mut last) = self.last_line.lock() else { return };
-        if last.elapsed() >= PLAIN_INTERVAL {
+        if last.elapsed() >= interval {
             *last = Instant::now();
             eprintln!("{}: {}", self.what, how_far());
         }

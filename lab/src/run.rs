@@ -16,7 +16,7 @@ use crate::{
     kernel::{self, Kernel},
     machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
     plan::unmet,
-    progress::Progress,
+    progress::{Progress, Task},
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
     scenario::{Found, Scenario},
@@ -174,7 +174,7 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
     }
 
     /// What one worker does: turn after turn, until there is none or something ends the run.
-    fn some(&self, task: &crate::progress::Task) -> Result<()> {
+    fn some(&self, task: &Task) -> Result<()> {
         loop {
             if self.stop.load(Ordering::SeqCst) || interrupt::check().is_err() {
                 return Ok(());
@@ -182,7 +182,7 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
             let Some(turn) = self.schedule.turn(self.next.fetch_add(1, Ordering::SeqCst)) else {
                 return Ok(());
             };
-            let Some(result) = self.one(turn, task)? else { return Ok(()) };
+            let Some(result) = self.one(turn)? else { return Ok(()) };
             if self.options.fail_fast && !result.status.is_good() {
                 self.stop.store(true, Ordering::SeqCst);
             }
@@ -193,11 +193,10 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
     }
 
     /// One turn; nothing, if the lab was told to stop, for then it has no verdict.
-    fn one(&self, turn: Turn, task: &crate::progress::Task) -> Result<Option<ScenarioResult>> {
+    fn one(&self, turn: Turn) -> Result<Option<ScenarioResult>> {
         let case = self.options.selection.cases[turn.case];
         let kernel = &self.prepared.kernels[case.kernel];
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
-        task.note(&found.name);
         let result = repeat(kernel, &self.prepared.guest, found, scenario, turn.repeat, self.directory);
         if interrupt::check().is_err() {
             return Ok(None);

@@ -108,6 +108,22 @@ impl FromText for GroupName {
 from_text!(GroupName, { "type": "string", "pattern": "^[A-Za-z_-][A-Za-z0-9_-]{0,62}$" });
 
 name! {
+    /// The name of a file of tracefs' `options/`.
+    OptionName
+}
+
+impl FromText for OptionName {
+    const EXPECTED: &'static str = "the name of an option";
+
+    fn from_text(text: &str) -> Result<OptionName, String> {
+        // Most have a dash, as in funcgraph-retval.
+        identifier("option", text, EVENT_MAX, true).map(OptionName)
+    }
+}
+
+from_text!(OptionName, { "type": "string", "pattern": "^[A-Za-z_-][A-Za-z0-9_-]{0,62}$" });
+
+name! {
     /// The name of a probe's argument, which becomes a field of its events.
     ArgName
 }

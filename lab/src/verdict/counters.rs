@@ -59,8 +59,8 @@ impl Evaluate for Counters {
         }
         let of_buffer = [
             ("entries", self.stats.entries, &["entries", "read events"][..]),
-            ("overruns", self.stats.overruns, &["overrun", "commit overrun"][..]),
-            ("dropped", self.stats.dropped, &["dropped events"][..]),
+            ("overruns", self.stats.overruns, &["overrun"][..]),
+            ("dropped", self.stats.dropped, &["dropped events", "commit overrun"][..]),
         ];
         for (name, amount, keys) in of_buffer {
             let sum = || keys.iter().map(|key| buffer_sum(after, key)).sum::<Option<u64>>();
