@@ -8,7 +8,7 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
+    machine::{Accelerator, Machine, MachineSpec, Snapshots, qemu},
     plan::unmet,
     progress::Progress,
     recording::{self, Recording},
@@ -55,6 +55,8 @@ pub struct Prepared {
     pub kernels: Vec<Kernel>,
     /// What runs in the guest.
     pub guest: Guest,
+    /// Booted machines.
+    pub snapshots: Snapshots,
 }
 
 /// Builds what is not built yet.
@@ -64,7 +66,8 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
         options.kernels.iter().map(|name| kernel::build(cache, &options.root, name, tree, progress));
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
-    Ok(Prepared { kernels, guest })
+    let snapshots = Snapshots::new(cache, progress)?;
+    Ok(Prepared { kernels, guest, snapshots })
 }
 
 /// Runs everything. `finished` sees each result in the order of the list, as soon as it and all
@@ -101,7 +104,7 @@ pub fn run(
             }
             let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
             task.note(&found.name);
-            let result = one(kernel, &prepared.guest, found, scenario, &directory);
+            let result = one(kernel, &prepared.guest, &prepared.snapshots, found, scenario, &directory);
             // Told to stop, the lab has no verdict; anything else that went wrong is one.
             interrupt::check()?;
             let result = result.unwrap_or_else(|error| lab_error(kernel, found, &error));
@@ -195,6 +198,7 @@ fn empty_results(prepared: &Prepared) -> Result<Results> {
 pub fn one(
     kernel: &Kernel,
     guest: &Guest,
+    snapshots: &Snapshots,
     found: &Found,
     scenario: &Scenario,
     run: &Path,
@@ -209,7 +213,7 @@ pub fn one(
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, scenario, place.path());
+            let recording = record(kernel, guest, snapshots, scenario, place.path());
             let verdict = judge(scenario, &recording, place.path());
             place.put()?;
             (verdict, recording)
@@ -241,9 +245,15 @@ fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioR
     }
 }
 
-fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
+fn record(
+    kernel: &Kernel,
+    guest: &Guest,
+    snapshots: &Snapshots,
+    scenario: &Scenario,
+    directory: &Path,
+) -> Recording {
     let spec = machine_spec(kernel, guest);
-    match Machine::boot(&spec, directory, BOOT_DEADLINE) {
+    match Machine::pristine(&spec, snapshots, directory) {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }
