@@ -8,12 +8,12 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, Machine, MachineSpec, Snapshots, qemu},
-    plan::unmet,
+    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, Snapshots, qemu},
+    plan::{self, unmet},
     progress::Progress,
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Found, Scenario},
+    scenario::{Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
@@ -252,8 +252,13 @@ fn record(
     scenario: &Scenario,
     directory: &Path,
 ) -> Recording {
-    let spec = machine_spec(kernel, guest);
-    match Machine::pristine(&spec, snapshots, directory) {
+    let mut spec = machine_spec(kernel, guest);
+    spec.cmdline.extend(plan::cmdline(scenario));
+    let machine = match scenario.fresh {
+        Fresh::Snapshot => Machine::pristine(&spec, snapshots, directory),
+        Fresh::Boot => Machine::boot(&spec, directory, BOOT_DEADLINE),
+    };
+    match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }

@@ -154,18 +154,18 @@ fn check_damaged(damage: impl FnOnce(&Path)) {
     assert_ne!(fs::metadata(setting.entry().join("ram")).unwrap().ino(), made);
 }
 
+fn truncate(path: &Path, length: u64) {
+    File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+}
+
 #[test]
 fn a_truncated_state_is_made_again() {
-    check_damaged(|entry| {
-        File::options().write(true).open(entry.join("state")).unwrap().set_len(1000).unwrap()
-    });
+    check_damaged(|entry| truncate(&entry.join("state"), 1000));
 }
 
 #[test]
 fn truncated_memory_is_made_again() {
-    check_damaged(|entry| {
-        File::options().write(true).open(entry.join("ram")).unwrap().set_len(1 << 20).unwrap()
-    });
+    check_damaged(|entry| truncate(&entry.join("ram"), 1 << 20));
 }
 
 #[test]

@@ -151,3 +151,82 @@ fn size_on_disk(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|data| data.blocks() * 512).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::KeyBuilder;
+    use std::{cell::Cell, time::Duration};
+
+    /// A shelf with room for two entries of the size that these tests make.
+    struct Setting {
+        _directory: tempfile::TempDir,
+        shelf: Shelf,
+        clock: Cell<u64>,
+    }
+
+    const SIZE: usize = 64 << 10;
+
+    impl Setting {
+        fn new() -> Setting {
+            let directory = tempfile::tempdir().unwrap();
+            let shelf = Shelf {
+                cache: Cache::at(directory.path()).unwrap(),
+                room_bytes: (SIZE as u64 + (16 << 10)) * 2,
+            };
+            Setting { _directory: directory, shelf, clock: Cell::new(0) }
+        }
+
+        fn get(&self, name: &str) -> Held {
+            let key = KeyBuilder::default().input("name", name).finish(name);
+            let held = self.shelf.get(&key, || {}, |entry| Ok(fs::write(entry.join("ram"), [1; SIZE])?));
+            let held = held.unwrap();
+            // A file system's clock may be too coarse for uses in one test.
+            self.clock.set(self.clock.get() + 10);
+            let time = SystemTime::now() - Duration::from_secs(1000 - self.clock.get());
+            held.lock.set_modified(time).unwrap();
+            held
+        }
+
+        fn names(&self) -> String {
+            let entries = fs::read_dir(self.shelf.cache.root().join(KIND)).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names.iter().map(|name| &name[..1]).collect()
+        }
+    }
+
+    #[test]
+    fn the_one_that_was_not_used_for_the_longest_time_makes_room() {
+        let setting = Setting::new();
+        for name in ["a", "b", "a", "c"] {
+            drop(setting.get(name));
+        }
+        assert_eq!(setting.names(), "ac");
+    }
+
+    #[test]
+    fn one_in_use_stays() {
+        let setting = Setting::new();
+        let used = setting.get("a");
+        for name in ["b", "c", "d"] {
+            drop(setting.get(name));
+        }
+        assert_eq!(setting.names(), "acd");
+        drop(used);
+        drop(setting.get("e"));
+        assert_eq!(setting.names(), "de");
+    }
+
+    #[test]
+    fn a_discarded_one_is_made_again_and_a_better_one_is_not_discarded() {
+        let setting = Setting::new();
+        let bad = setting.get("a");
+        assert!(bad.made_now && !setting.get("a").made_now);
+        setting.shelf.discard(&bad);
+        assert!(setting.get("a").made_now);
+        setting.shelf.discard(&bad);
+        assert!(!setting.get("a").made_now);
+    }
+}
