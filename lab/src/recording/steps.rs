@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::fs;
+use std::{borrow::Cow, fs};
 
 /// Where workloads are pushed to.
 const WORKLOADS: &str = "/workloads";
@@ -62,8 +62,8 @@ impl Recorder<'_> {
             other => return Err(unexpected("a new process", &other)),
         };
         let (ended, said) = self.wait(child)?;
-        output.push(self.keep(number, "stdout", &said.stdout)?);
-        output.push(self.keep(number, "stderr", &said.stderr)?);
+        output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
+        output.push(self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?);
         let mut failures = Vec::new();
         let expected = format!("exit status {}", step.exit);
         if ended != expected {
@@ -72,6 +72,13 @@ impl Recorder<'_> {
         }
         check_text("stdout", step.stdout.as_ref(), &said.stdout, &mut failures);
         check_text("stderr", step.stderr.as_ref(), &said.stderr, &mut failures);
+        if said.dropped > 0 && !failures.is_empty() {
+            let kib = OUTPUT_MAX >> 10;
+            failures.push(format!(
+                "of its output {} bytes beyond the first {kib} KiB were dropped",
+                said.dropped
+            ));
+        }
         Ok(failures)
     }
 
@@ -163,6 +170,15 @@ impl Recorder<'_> {
         kept.with_context(|| format!("cannot write `{}`", path.display())).map_err(Death::Lab)?;
         Ok(name)
     }
+}
+
+/// An output that is stored: one that was cut says so at its end.
+fn whole_or_said(output: &[u8], dropped: u64) -> Cow<'_, [u8]> {
+    if dropped == 0 || output.len() < OUTPUT_MAX as usize {
+        return Cow::Borrowed(output);
+    }
+    let note = format!("\n[ftrace-lab: {dropped} more bytes of output were dropped]\n");
+    Cow::Owned([output, note.as_bytes()].concat())
 }
 
 fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {

@@ -9,6 +9,7 @@ mod bind;
 mod boot;
 mod budget;
 mod check;
+mod command;
 mod errno;
 mod error;
 mod events;
@@ -30,6 +31,7 @@ pub use amount::Amount;
 pub use bind::{Bind, Same};
 pub use boot::{Cmdline, Fresh, KernelParameter};
 pub use check::{Pattern, TextCheck};
+pub use command::CommandLine;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
@@ -43,7 +45,7 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use literal::Literal;
 pub use names::{
-    ArgName, CommandLine, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ProbePoint,
+    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, OptionName, ProbePoint,
     StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};
