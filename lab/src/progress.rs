@@ -85,14 +85,11 @@ pub struct Task {
 /// How often a plain log says how far a task is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How often it says what a task has come to do now.
-const NOTE_INTERVAL: Duration = Duration::from_secs(1);
-
 impl Task {
     /// So many units are done.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
-        self.plain_line(PLAIN_INTERVAL, || match self.total {
+        self.plain_line(|| match self.total {
             Some(total) => format!("{done} of {total}"),
             None => format!("{done}"),
         });
@@ -101,18 +98,16 @@ impl Task {
     /// What it is doing right now.
     pub fn note(&self, what: impl Into<String>) {
         let what = what.into();
-        if what != self.bar.message() {
-            self.plain_line(NOTE_INTERVAL, || what.clone());
-        }
+        self.plain_line(|| what.clone());
         self.bar.set_message(what);
     }
 
-    fn plain_line(&self, interval: Duration, how_far: impl FnOnce() -> String) {
+    fn plain_line(&self, how_far: impl FnOnce() -> String) {
         if !self.plain {
             return;
         }
         let Ok(mut last) = self.last_line.lock() else { return };
-        if last.elapsed() >= interval {
+        if last.elapsed() >= PLAIN_INTERVAL {
             *last = Instant::now();
             eprintln!("{}: {}", self.what, how_far());
         }

@@ -14,12 +14,12 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
-    plan::unmet,
+    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, Snapshots, qemu},
+    plan::{self, unmet},
     progress::{Progress, Task},
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Found, Scenario},
+    scenario::{Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
@@ -74,6 +74,8 @@ pub struct Prepared {
     pub guest: Guest,
     /// Where the times of earlier runs are.
     pub cache: Cache,
+    /// Booted machines.
+    pub snapshots: Snapshots,
 }
 
 /// Builds what is not built yet.
@@ -83,7 +85,8 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let kernels = kernels.map(|name| kernel::build(cache, &options.root, name, tree, progress));
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
-    Ok(Prepared { kernels, guest, cache: cache.clone() })
+    let snapshots = Snapshots::new(cache, progress)?;
+    Ok(Prepared { kernels, guest, cache: cache.clone(), snapshots })
 }
 
 /// Runs everything. `finished` sees each result in the order of the list, as soon as it and all
@@ -197,7 +200,8 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
         let case = self.options.selection.cases[turn.case];
         let kernel = &self.prepared.kernels[case.kernel];
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
-        let result = repeat(kernel, &self.prepared.guest, found, scenario, turn.repeat, self.directory);
+        let Prepared { guest, snapshots, .. } = self.prepared;
+        let result = repeat(kernel, guest, snapshots, found, scenario, turn.repeat, self.directory);
         if interrupt::check().is_err() {
             return Ok(None);
         }
@@ -248,17 +252,19 @@ fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
 pub fn one(
     kernel: &Kernel,
     guest: &Guest,
+    snapshots: &Snapshots,
     found: &Found,
     scenario: &Scenario,
     run: &Path,
 ) -> Result<ScenarioResult> {
-    repeat(kernel, guest, found, scenario, None, run)
+    repeat(kernel, guest, snapshots, found, scenario, None, run)
 }
 
 /// One of several runs of a scenario on a kernel, each with a directory of its own.
 fn repeat(
     kernel: &Kernel,
     guest: &Guest,
+    snapshots: &Snapshots,
     found: &Found,
     scenario: &Scenario,
     repeat: Option<u32>,
@@ -277,7 +283,7 @@ fn repeat(
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, scenario, place.path());
+            let recording = record(kernel, guest, snapshots, scenario, place.path());
             let verdict = judge(scenario, &recording, place.path());
             place.put()?;
             (verdict, recording)
@@ -311,9 +317,20 @@ fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow
     }
 }
 
-fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
-    let spec = machine_spec(kernel, guest);
-    match Machine::boot(&spec, directory, BOOT_DEADLINE) {
+fn record(
+    kernel: &Kernel,
+    guest: &Guest,
+    snapshots: &Snapshots,
+    scenario: &Scenario,
+    directory: &Path,
+) -> Recording {
+    let mut spec = machine_spec(kernel, guest);
+    spec.cmdline.extend(plan::cmdline(scenario));
+    let machine = match scenario.fresh {
+        Fresh::Snapshot => Machine::pristine(&spec, snapshots, directory),
+        Fresh::Boot => Machine::boot(&spec, directory, BOOT_DEADLINE),
+    };
+    match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }

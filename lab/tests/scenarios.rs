@@ -13,6 +13,7 @@ use lab::{
     guest::{self, Guest},
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
+    machine::Snapshots,
     progress::Progress,
     report::Terminal,
     run,
@@ -66,7 +67,7 @@ fn kernels() -> Vec<String> {
 
 /// What tests share: each kernel and the guest are looked up once.
 struct Bench {
-    built: Mutex<BTreeMap<String, Arc<(Kernel, Guest)>>>,
+    built: Mutex<BTreeMap<String, Arc<(Kernel, Guest, Snapshots)>>>,
 }
 
 impl Bench {
@@ -75,7 +76,7 @@ impl Bench {
         let built = self.built(kernel).map_err(|error| format!("{error:#}"))?;
         // Below the build directory; a failed test's files stay there to be looked at.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        let result = run::one(&built.0, &built.1, found, &scenario, directory.path());
+        let result = run::one(&built.0, &built.1, &built.2, found, &scenario, directory.path());
         let result = result.map_err(|error| format!("{error:#}"))?;
         match result.status {
             Status::Passed => {
@@ -95,7 +96,7 @@ impl Bench {
         }
     }
 
-    fn built(&self, name: &str) -> Result<Arc<(Kernel, Guest)>> {
+    fn built(&self, name: &str) -> Result<Arc<(Kernel, Guest, Snapshots)>> {
         let mut built = self.built.lock().ok().context("another test panicked while it built a kernel")?;
         if let Some(built) = built.get(name) {
             return Ok(Arc::clone(built));
@@ -104,8 +105,9 @@ impl Bench {
         prerequisites::ensure(Need::Test, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
         let cache = Cache::open()?;
         let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
-        let pair = Arc::new((kernel, guest::build(&cache, &root(), &progress)?));
-        built.insert(name.to_owned(), Arc::clone(&pair));
-        Ok(pair)
+        let guest = guest::build(&cache, &root(), &progress)?;
+        let all = Arc::new((kernel, guest, Snapshots::new(&cache, &progress)?));
+        built.insert(name.to_owned(), Arc::clone(&all));
+        Ok(all)
     }
 }

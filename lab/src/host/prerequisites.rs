@@ -326,13 +326,13 @@ fn install(missing: &[Check], privileged: bool, progress: &Progress) -> Result<(
         );
     }
     let packages = packages(missing);
-    let task = progress.task(format!("installing {}", packages.join(" ")), None);
-    task.note("reading the package lists");
+    let task = progress.task("reading the package lists", None);
     if let Err(error) = apt_get().arg("update").run() {
         // Often a third party's list; what is wanted here is Debian's.
         progress.line(format!("warning: {error:#}"));
     }
-    task.note("installing");
+    drop(task);
+    let _task = progress.task(format!("installing {}", packages.join(" ")), None);
     apt_get()
         .args(["install", "-y", "--no-install-recommends"])
         .args(packages)

@@ -1,6 +1,6 @@
 //! What the names of a scenario may and may not be.
 
-use super::*;
+use super::{super::command::CommandLine, *};
 
 fn refused<T: FromText + fmt::Debug>(text: &str, expect: &str) {
     let error = T::from_text(text).unwrap_err();

@@ -108,6 +108,9 @@ fn buffer_sum(after: &After<'_>, key: &str) -> Option<u64> {
     cpus.sum()
 }
 
+/// Entries of a histogram that a message shows.
+const SHOWN: usize = 16;
+
 /// `hist:`
 pub(super) struct Histogram {
     pub(super) hist: Hist,
@@ -213,8 +216,11 @@ impl Evaluate for Histogram {
         if problems.is_empty() {
             return Finding::passed(found);
         }
-        let shown: String = entries.iter().take(5).map(|entry| format!("\n    {}", entry.show())).collect();
-        Finding::failed(format!("{}\n  {found}:{shown}", problems.join("\n  ")))
+        let shown: String =
+            entries.iter().take(SHOWN).map(|entry| format!("\n    {}", entry.show())).collect();
+        let more = entries.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!("\n    … ({more} more)") } else { String::new() };
+        Finding::failed(format!("{}\n  {found}:{shown}{more}", problems.join("\n  ")))
     }
 }
 
