@@ -23,6 +23,8 @@ pub(crate) struct Bench {
 enum Name {
     /// Cold boot against a bare /init, and an unchanged rerun
     Boot,
+    /// A million events: decode and judge against trace-cmd report, and raw drain against text
+    Trace,
 }
 
 impl Bench {
@@ -31,6 +33,7 @@ impl Bench {
         let cache = self.setup.ensure(&progress)?;
         let figures = match self.name {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
+            Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,
         };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);

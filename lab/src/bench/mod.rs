@@ -1,8 +1,10 @@
 //! What the lab promises about its speed, measured: ratios within one run, under stable names.
 
 mod boot;
+mod trace;
 
 pub use boot::boot;
+pub use trace::trace;
 
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
