@@ -5,13 +5,14 @@
 //! temporary neighbour and renamed into place, so a reader never sees half of one; a lock beside
 //! it keeps two labs from making the same thing twice.
 
+mod manifest;
+
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 use std::{
     env, fs,
     fs::File,
-    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -74,8 +75,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// The entry `kind/key`, made by `make` if it is not there yet. `make` fills an empty temporary
-    /// directory; when it fails, nothing stays.
+    /// The entry `kind/key`, made by `make` if it is not there yet, or not as it was made. `make`
+    /// fills an empty temporary directory; when it fails, nothing stays.
     pub fn entry(
         &self,
         kind: &str,
@@ -85,25 +86,39 @@ impl Cache {
     ) -> Result<PathBuf> {
         let parent = self.directory(kind)?;
         let path = parent.join(key.as_str());
-        if path.is_dir() {
+        if manifest::is_whole(&path) {
             return Ok(path);
         }
         let _lock = self.lock(&format!("{kind}-{}", key.as_str()), waiting)?;
-        if path.is_dir() {
+        if manifest::is_whole(&path) {
             return Ok(path);
         }
+        let prefix = format!(".making-{}-", key.as_str());
+        // Whoever left these behind did not live to see the lock released.
+        for stale in [path.clone()].into_iter().chain(named(&parent, &prefix)?) {
+            if stale.exists() {
+                fs::remove_dir_all(&stale).with_context(|| format!("cannot remove `{}`", stale.display()))?;
+            }
+        }
         let temporary = tempfile::Builder::new()
-            .prefix(".making-")
+            .prefix(&prefix)
             .tempdir_in(&parent)
             .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
         make(temporary.path())?;
+        manifest::write(temporary.path())?;
         let made = temporary.keep();
-        match fs::rename(&made, &path) {
-            Ok(()) => Ok(path),
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(path),
-            Err(error) => Err(error).with_context(|| format!("cannot put `{}` in place", path.display())),
-        }
+        fs::rename(&made, &path).with_context(|| format!("cannot put `{}` in place", path.display()))?;
+        Ok(path)
     }
+}
+
+/// What in `directory` has a name that begins with `prefix`.
+fn named(directory: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot read `{}`", directory.display()))?;
+    let begins =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    Ok(entries.flatten().map(|entry| entry.path()).filter(begins).collect())
 }
 
 /// Names an entry by a digest of everything that shaped it.
@@ -145,4 +160,66 @@ impl KeyBuilder {
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// How often `entry` made the entry anew after `damage` was done to it.
+    fn check(damage: impl FnOnce(&Path), expect_made_again: bool) {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let key = KeyBuilder::default().input("x", "1").finish("thing");
+        let made = Cell::new(0);
+        let entry = || {
+            cache.entry(
+                "things",
+                &key,
+                || {},
+                |into| {
+                    made.set(made.get() + 1);
+                    fs::create_dir(into.join("sub"))?;
+                    Ok(fs::write(into.join("sub/file"), "content")?)
+                },
+            )
+        };
+        let path = entry().unwrap();
+        damage(&path);
+        entry().unwrap();
+        assert_eq!(fs::read_to_string(path.join("sub/file")).unwrap(), "content");
+        assert_eq!(made.get() == 2, expect_made_again);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_made_again() {
+        check(|_| {}, false);
+        check(|path| fs::write(path.join("sub/file"), "cont").unwrap(), true);
+        check(|path| fs::remove_file(path.join("sub/file")).unwrap(), true);
+        check(|path| fs::remove_dir_all(path).unwrap(), true);
+        check(|path| fs::remove_file(path.join(".manifest")).unwrap(), true);
+    }
+
+    #[test]
+    fn what_a_killed_lab_left_is_removed() {
+        check(
+            |path| {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let stale = path.with_file_name(format!(".making-{name}-abc"));
+                fs::create_dir_all(stale.join("deep")).unwrap();
+                fs::remove_dir_all(path).unwrap();
+            },
+            true,
+        );
+    }
+
+    #[test]
+    fn a_failed_make_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let key = KeyBuilder::default().finish("thing");
+        cache.entry("things", &key, || {}, |_| bail!("no")).unwrap_err();
+        assert_eq!(fs::read_dir(directory.path().join("things")).unwrap().count(), 0);
+    }
 }

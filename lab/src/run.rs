@@ -12,7 +12,7 @@ use crate::{
     plan::unmet,
     progress::Progress,
     recording::{self, Recording},
-    report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
+    report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
     scenario::{Found, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
@@ -76,7 +76,8 @@ pub fn run(
     finished: impl FnMut(&ScenarioResult, &Path) + Send,
 ) -> Result<(Results, PathBuf)> {
     let started = Instant::now();
-    let directory = report::create_directory(&options.results, &options.kernels)?;
+    let run_directory = RunDirectory::create(&options.results, &options.kernels)?;
+    let directory = run_directory.path().to_owned();
     let work: Vec<_> = prepared
         .kernels
         .iter()

@@ -4,7 +4,7 @@ use anyhow::Result;
 use lab::{
     cache::Cache,
     guest::{self, Guest, initramfs},
-    host::prerequisites,
+    host::prerequisites::{self, Need},
     kernel::{self, Kernel},
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
     progress::Progress,
@@ -30,7 +30,8 @@ fn built() -> &'static (Kernel, Guest) {
     static BUILT: OnceLock<(Kernel, Guest)> = OnceLock::new();
     BUILT.get_or_init(|| {
         let progress = Progress::new();
-        prerequisites::ensure(env::var("CI").is_ok_and(|value| value == "true"), &progress).unwrap();
+        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)
+            .unwrap();
         let cache = Cache::open().unwrap();
         let kernel = kernel::build(&cache, root(), kernel::DEFAULT, None, &progress).unwrap();
         (kernel, guest::build(&cache, root(), &progress).unwrap())

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use lab::{
     cache::Cache,
     guest::{self, Guest},
-    host::prerequisites,
+    host::prerequisites::{self, Need},
     kernel::{self, Kernel},
     progress::Progress,
     report::Terminal,
@@ -88,7 +88,7 @@ impl Bench {
             return Ok(Arc::clone(built));
         }
         let progress = Progress::new();
-        prerequisites::ensure(env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
+        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
         let cache = Cache::open()?;
         let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
         let pair = Arc::new((kernel, guest::build(&cache, &root(), &progress)?));

@@ -3,7 +3,7 @@
 use crate::{exit, root, setup::Setup};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use lab::{bench, progress::Progress};
+use lab::{bench, host::prerequisites::Need, progress::Progress};
 use std::env;
 
 /// Measure what the lab promises about its speed
@@ -30,7 +30,7 @@ enum Name {
 impl Bench {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
-        let cache = self.setup.ensure(&progress)?;
+        let cache = self.setup.ensure(Need::Test, &progress)?;
         let figures = match self.name {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,

@@ -3,7 +3,7 @@
 use crate::{exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
-use lab::{guest, kernel, progress::Progress};
+use lab::{guest, host::prerequisites::Need, kernel, progress::Progress};
 use std::path::PathBuf;
 
 /// Build a kernel and what runs in its guest, and say where they are
@@ -22,7 +22,7 @@ pub(crate) struct Build {
 impl Build {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
-        let cache = self.setup.ensure(&progress)?;
+        let cache = self.setup.ensure(Need::Run, &progress)?;
         let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
         let guest = guest::build(&cache, root(), &progress)?;
         println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);

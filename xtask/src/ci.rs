@@ -3,7 +3,7 @@
 use crate::{exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
-use lab::{guest, kernel, progress::Progress};
+use lab::{guest, host::prerequisites::Need, kernel, progress::Progress};
 use xshell::{Shell, cmd};
 
 /// Set everything up, then run all tests: unit tests, then every scenario on the default kernel
@@ -17,7 +17,7 @@ pub(crate) struct Test {
 impl Test {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
-        let cache = self.setup.ensure(&progress)?;
+        let cache = self.setup.ensure(Need::Test, &progress)?;
         kernel::build(&cache, root(), kernel::DEFAULT, None, &progress)?;
         guest::build(&cache, root(), &progress)?;
         let shell = shell()?;

@@ -34,10 +34,12 @@ enum Verb {
     #[command(subcommand)]
     Lab(Lab),
     /// Show every prerequisite, its version, and whether it will do
+    #[command(after_help = "Example:\n  cargo xtask doctor")]
     Doctor,
     /// Set everything up and run all tests: unit tests, then every scenario on the default kernel
     Test(ci::Test),
     /// Formatting and clippy, as CI runs them before the tests
+    #[command(after_help = "Example:\n  cargo xtask ci && cargo xtask test --yes")]
     Ci,
     /// Measure what the lab promises about its speed
     Bench(bench::Bench),

@@ -4,6 +4,7 @@ use crate::{Usage, exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    host::prerequisites::Need,
     kernel,
     progress::Progress,
     report::{Terminal, summary},
@@ -54,7 +55,7 @@ impl Run {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
         let scenarios = selected(&self.paths, self.filter.as_ref())?;
-        let cache = self.setup.ensure(&progress)?;
+        let cache = self.setup.ensure(Need::Run, &progress)?;
         let options = Options {
             root: root().to_owned(),
             kernels: self.kernels,

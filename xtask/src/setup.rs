@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use lab::{cache::Cache, host::prerequisites, progress::Progress};
+use lab::{
+    cache::Cache,
+    host::prerequisites::{self, Need},
+    progress::Progress,
+};
 use std::env;
 
 /// Host packages that are missing.
@@ -15,9 +19,9 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// Makes sure that the host has what is needed, and opens the cache.
-    pub(crate) fn ensure(self, progress: &Progress) -> Result<Cache> {
+    pub(crate) fn ensure(self, need: Need, progress: &Progress) -> Result<Cache> {
         let yes = self.yes || env::var("CI").is_ok_and(|value| value == "true");
-        prerequisites::ensure(yes, progress)?;
+        prerequisites::ensure(need, yes, progress)?;
         Cache::open()
     }
 }

@@ -21,7 +21,18 @@ struct Prerequisite {
     /// The oldest version that will do; empty if any does.
     minimum: &'static str,
     needed_for: &'static str,
-    required: bool,
+    need: Need,
+}
+
+/// How much the lab needs something. What a lesser need wants, a greater one wants too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// To build kernels and run scenarios.
+    Run,
+    /// To run the lab's own tests and benches.
+    Test,
+    /// Not at all: it is used where it is there.
+    Never,
 }
 
 /// How its presence and its version are found.
@@ -33,13 +44,13 @@ enum Look {
 }
 
 const fn program(name: &'static str, package: &'static str, needed_for: &'static str) -> Prerequisite {
-    Prerequisite { name, package, look: Look::Program, minimum: "", needed_for, required: true }
+    Prerequisite { name, package, look: Look::Program, minimum: "", needed_for, need: Need::Run }
 }
 
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 18] = [
+const TABLE: [Prerequisite; 19] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -88,9 +99,16 @@ const TABLE: [Prerequisite; 18] = [
     program("xz", "xz-utils", "unpacking kernel sources"),
     program("apt-get", "apt", "fetching kernel sources and toolchains"),
     program("dpkg-deb", "dpkg", "unpacking kernel sources and toolchains"),
-    Prerequisite { required: false, ..program("ccache", "ccache", "building kernels faster a second time") },
-    Prerequisite { required: false, ..program("git", "git", "kernel sources from git") },
-    Prerequisite { required: false, ..program("curl", "curl", "kernel sources from tarballs") },
+    Prerequisite {
+        need: Need::Test,
+        ..program("trace-cmd", "trace-cmd", "the tests that compare it with the lab")
+    },
+    Prerequisite {
+        need: Need::Never,
+        ..program("ccache", "ccache", "building kernels faster a second time")
+    },
+    Prerequisite { need: Need::Never, ..program("git", "git", "kernel sources from git") },
+    Prerequisite { need: Need::Never, ..program("curl", "curl", "kernel sources from tarballs") },
 ];
 
 /// A tool's version: numbers joined by dots, compared as numbers and shown as they were written.
@@ -145,7 +163,7 @@ pub struct Check {
     pub minimum: Option<Version>,
     /// Whether it is there and new enough.
     pub ok: bool,
-    /// Whether the lab works without it.
+    /// Whether scenarios can be run only with it.
     pub required: bool,
     /// What to do, unless it is ok.
     pub hint: Option<String>,
@@ -169,7 +187,7 @@ impl Check {
             found,
             minimum,
             ok: present && !old,
-            required: prerequisite.required,
+            required: prerequisite.need == Need::Run,
             hint,
         }
     }
@@ -247,10 +265,10 @@ fn package_version(package: &str) -> Option<Version> {
     Version::find(&said)
 }
 
-/// Makes sure that all required prerequisites are there. What is missing is installed if `yes`,
+/// Makes sure that everything up to `need` is there. What is missing is installed if `yes`,
 /// else it is a [`MissingPrerequisites`], as is what an installation did not bring.
-pub fn ensure(yes: bool, progress: &Progress) -> Result<()> {
-    let missing = missing_now();
+pub fn ensure(need: Need, yes: bool, progress: &Progress) -> Result<()> {
+    let missing = missing_now(need);
     if missing.is_empty() {
         return Ok(());
     }
@@ -261,7 +279,7 @@ pub fn ensure(yes: bool, progress: &Progress) -> Result<()> {
         return Err(MissingPrerequisites { missing, command }.into());
     }
     install(&missing, privileged, progress)?;
-    let missing = missing_now();
+    let missing = missing_now(need);
     if missing.is_empty() {
         return Ok(());
     }
@@ -269,8 +287,8 @@ pub fn ensure(yes: bool, progress: &Progress) -> Result<()> {
         .context("apt-get installed what it has, but that is not enough")
 }
 
-fn missing_now() -> Vec<Check> {
-    let required = TABLE.iter().filter(|prerequisite| prerequisite.required);
+fn missing_now(need: Need) -> Vec<Check> {
+    let required = TABLE.iter().filter(|prerequisite| prerequisite.need <= need);
     required.map(|prerequisite| look(prerequisite, false)).filter(|check| !check.ok).collect()
 }
 

@@ -7,5 +7,5 @@ mod terminal;
 
 pub use junit::write_junit;
 pub use model::{Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult, StepResult};
-pub use place::{Place, create_directory, now, now_micros, point_latest, write_json};
+pub use place::{Place, RunDirectory, now, now_micros, point_latest, write_json};
 pub use terminal::{Terminal, summary};

@@ -2,8 +2,11 @@
 
 use super::Results;
 use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
 use std::{
-    fs, io,
+    fs,
+    fs::File,
+    io,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -22,7 +25,7 @@ impl Place {
         let parent = target.parent().unwrap_or(run);
         fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
         let temporary = tempfile::Builder::new()
-            .prefix(".partial-")
+            .prefix(PARTIAL)
             .tempdir_in(parent)
             .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
         Ok(Place { temporary, target })
@@ -44,27 +47,94 @@ impl Place {
     }
 }
 
-/// Makes the directory of a run: `results/<time>-<kernel>`.
-pub fn create_directory(results: &Path, kernels: &[String]) -> Result<PathBuf> {
-    fs::create_dir_all(results).with_context(|| format!("cannot make `{}`", results.display()))?;
+/// A run's directory, held by the lab that fills it.
+pub struct RunDirectory {
+    path: PathBuf,
+    marker: PathBuf,
+    /// Locked as long as this lab lives.
+    _lock: File,
+}
+
+/// In a run's directory while it is filled.
+const MARKER: &str = ".running";
+
+/// What the name of a scenario's directory begins with while it is filled.
+const PARTIAL: &str = ".partial-";
+
+impl RunDirectory {
+    /// Makes the directory of a run, `results/<time>-<kernel>`, and clears away what labs that were
+    /// killed had only half written.
+    pub fn create(results: &Path, kernels: &[String]) -> Result<RunDirectory> {
+        fs::create_dir_all(results).with_context(|| format!("cannot make `{}`", results.display()))?;
+        sweep(results);
+        let path = new_directory(results, kernels)?;
+        let marker = path.join(MARKER);
+        let lock = File::create(&marker).with_context(|| format!("cannot make `{}`", marker.display()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("cannot lock `{}`", marker.display()))?;
+        Ok(RunDirectory { path, marker, _lock: lock })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        // Left behind, it costs the next run a look.
+        let _ = fs::remove_file(&self.marker);
+    }
+}
+
+fn new_directory(results: &Path, kernels: &[String]) -> Result<PathBuf> {
     let what = match kernels {
         [kernel] => kernel.clone(),
         kernels => format!("{}-kernels", kernels.len()),
     };
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    for attempt in 0.. {
-        let suffix = if attempt == 0 { String::new() } else { format!(".{attempt}") };
-        let path = results.join(format!("{time}-{what}{suffix}"));
+    let mut path = results.join(format!("{time}-{what}"));
+    for attempt in 1.. {
         match fs::create_dir(&path) {
-            Ok(()) => {
-                return path.canonicalize().with_context(|| format!("cannot resolve `{}`", path.display()));
-            }
             // Another run of the same second.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                path.set_file_name(format!("{time}-{what}.{attempt}"));
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot make `{}`", path.display())),
+            Ok(()) => break,
         }
     }
-    unreachable!("the loop ends by returning")
+    path.canonicalize().with_context(|| format!("cannot resolve `{}`", path.display()))
+}
+
+/// Removes the half-written directories of runs whose lab is gone. What cannot be removed stays; it
+/// is in nobody's way.
+fn sweep(results: &Path) {
+    let runs = fs::read_dir(results).into_iter().flatten().flatten();
+    for run in runs.map(|entry| entry.path()) {
+        let Ok(marker) = File::open(run.join(MARKER)) else { continue };
+        if flock(&marker, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove_partial(&run, SCENARIO_DEPTH);
+            let _ = fs::remove_file(run.join(MARKER));
+        }
+    }
+}
+
+/// Directories between a run's and a scenario's: the kernel's and those of the scenario's name.
+const SCENARIO_DEPTH: usize = 8;
+
+fn remove_partial(directory: &Path, depth: usize) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+            let _ = fs::remove_dir_all(entry.path());
+        } else if depth > 0 {
+            remove_partial(&entry.path(), depth - 1);
+        }
+    }
 }
 
 /// The time now, RFC 3339.
@@ -105,4 +175,35 @@ pub(super) fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
         Ok(())
     };
     write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_had_half_written_is_swept_and_nothing_else() {
+        let results = tempfile::tempdir().unwrap();
+        let half = |run: &Path| {
+            let half = run.join("6.12/probes/.partial-abc");
+            fs::create_dir_all(&half).unwrap();
+            fs::create_dir_all(run.join("6.12/probes/whole")).unwrap();
+            half
+        };
+        let killed = RunDirectory::create(results.path(), &["6.12".into()]).unwrap();
+        let (killed_path, left) = (killed.path().to_owned(), half(killed.path()));
+        // As a kill does: the lock is gone, the marker is not.
+        drop(killed);
+        fs::write(killed_path.join(MARKER), "").unwrap();
+        let alive = RunDirectory::create(results.path(), &["6.12".into()]).unwrap();
+        assert!(!left.exists());
+        assert!(killed_path.join("6.12/probes/whole").exists());
+        let used = half(alive.path());
+        let third = RunDirectory::create(results.path(), &["6.12".into()]).unwrap();
+        assert!(used.exists(), "a run that is being filled was swept");
+        assert_ne!(third.path(), alive.path());
+        let path = third.path().to_owned();
+        drop(third);
+        assert!(!path.join(MARKER).exists());
+    }
 }

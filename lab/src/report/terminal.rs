@@ -1,7 +1,10 @@
 //! What a person sees of a run, on stdout.
 
 use super::{Results, ScenarioResult};
-use crate::verdict::{Outcome, OutcomeStatus, Status};
+use crate::{
+    stored::TRACE,
+    verdict::{Outcome, OutcomeStatus, Status},
+};
 use std::{
     env,
     fmt::Write as _,
@@ -30,7 +33,10 @@ impl Terminal {
         let status = self.coloured(result.status, &format!("{:<12}", result.status.to_string()));
         let mut text = format!("{status} {} on {} ({:.2} s)\n", result.name, result.kernel, result.seconds);
         let failed = !matches!(result.status, Status::Passed | Status::Unsupported);
-        if result.status != Status::Passed {
+        // What is broken stands below in full; the reason only says it again.
+        let told = result.steps.iter().any(|step| !step.passed)
+            || result.expectations.iter().any(|outcome| outcome.status != OutcomeStatus::Passed);
+        if !(told && matches!(result.status, Status::Failed | Status::Inconclusive)) {
             indent(&mut text, 2, &result.reason);
         }
         for (number, step) in result.steps.iter().enumerate() {
@@ -46,7 +52,11 @@ impl Terminal {
             }
         }
         if failed {
-            indent(&mut text, 2, &format!("files: {}", run.join(&result.directory).display()));
+            let directory = run.join(&result.directory);
+            indent(&mut text, 2, &format!("files: {}", directory.display()));
+            if directory.join(TRACE).is_file() {
+                indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
+            }
         }
         text
     }

@@ -25,10 +25,14 @@
 pub mod dat;
 mod display;
 mod event;
+#[cfg(test)]
+mod event_tests;
 mod format;
 mod merge;
 mod metadata;
 pub mod page;
+#[cfg(test)]
+mod page_tests;
 mod print;
 mod symbols;
 mod text;

@@ -53,3 +53,33 @@ impl Compression {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn blocks_keep_their_promise() {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"abcdef").unwrap();
+        let zlib = encoder.finish().unwrap();
+        // `zstd` of "abcdef": a frame without the size of its content and without a checksum.
+        let zstd = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x31, 0, 0, b'a', b'b', b'c', b'd', b'e', b'f'];
+        let check = |compression: Compression, packed: &[u8], size: usize, fine: bool| {
+            let mut out = vec![1; 40];
+            let result = compression.unpack(packed, size, &mut out);
+            assert_eq!(result.is_ok(), fine, "{compression:?} {size} {result:?}");
+            assert!(!fine || out == b"abcdef");
+        };
+        for (compression, packed) in [(Compression::Zlib, &zlib[..]), (Compression::Zstd, &zstd[..])] {
+            check(compression, packed, 6, true);
+            check(compression, packed, 5, false);
+            check(compression, packed, 7, false);
+            check(compression, &packed[..packed.len() - 3], 6, false);
+            check(compression, b"", 6, false);
+            check(compression, b"no such thing", 6, false);
+        }
+        check(Compression::None, b"abcdef", 6, false);
+    }
+}

@@ -9,6 +9,8 @@ mod input;
 mod pages;
 mod reader;
 mod sections;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub(super) use pages::{CpuData, PageReader};
