@@ -6,6 +6,7 @@
 //! each evaluator says at its `finish` which is which.
 
 mod conclude;
+mod comparison;
 mod condition;
 mod count;
 mod counters;
