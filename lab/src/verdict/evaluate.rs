@@ -132,7 +132,8 @@ impl Condition {
         let mut error = None;
         for (index, part) in self.parts().iter().enumerate() {
             let compared = part.comparison.as_ref().and_then(|comparison| comparison.holds(event, bound));
-            let holds = compared.map_or_else(|| part.holds(context.get_or_insert_with(|| names.context())), Ok);
+            let holds =
+                compared.map_or_else(|| part.holds(context.get_or_insert_with(|| names.context())), Ok);
             match holds {
                 Ok(true) => {}
                 Ok(false) => return Holds::No(index),
