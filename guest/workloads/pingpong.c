@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes very many system calls and task switches, the same number every time.
- *
- * On each CPU a pair of processes hands a turn to and fro over two eventfds.
- * Both are pinned to the CPU, so each turn is a write, a read that sleeps, a
- * wake-up and a switch.
+ * Two processes on two CPUs write 1, 2, 3, ... to each other's eventfd in
+ * turn, each only after it has read the number before. Whatever the CPUs'
+ * buffers hold of it has one true order.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -18,72 +16,57 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"Usage: pingpong ROUNDS\n"
+	"Usage: pingpong NUMBERS\n"
 	"\n"
-	"On each CPU two processes hand a turn to each other and back, ROUNDS times.\n";
+	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
+	"NUMBERS to each other in turn, each after it has read the one before.\n";
 
-static void pin(int cpu)
+static void run_on(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		err(EXIT_FAILURE, "sched_setaffinity");
+	if (sched_setaffinity(0, sizeof(set), &set) == -1)
+		err(EXIT_FAILURE, "cannot run on CPU %d", cpu);
 }
 
-static void give(int efd)
+static void send(int efd, uint64_t value)
 {
-	const uint64_t one = 1;
-
-	if (write(efd, &one, sizeof(one)) != sizeof(one))
+	if (write(efd, &value, sizeof(value)) != sizeof(value))
 		err(EXIT_FAILURE, "write");
 }
 
-static void take(int efd)
+static void receive(int efd, uint64_t expected)
 {
 	uint64_t value;
 
 	if (read(efd, &value, sizeof(value)) != sizeof(value))
 		err(EXIT_FAILURE, "read");
+	if (value != expected)
+		errx(EXIT_FAILURE, "read %" PRIu64 ", expected %" PRIu64,
+		     value, expected);
 }
 
-static void play(unsigned long rounds, int there, int back, int serves)
+/* Sends one half of the numbers and receives the other. */
+static void play(int to, int from, uint64_t numbers, uint64_t first)
 {
-	for (; rounds; rounds--) {
-		if (serves)
-			give(there);
-		take(back);
-		if (!serves)
-			give(there);
-	}
-}
+	uint64_t value;
 
-static void start_pair(int cpu, unsigned long rounds)
-{
-	int ping = eventfd(0, 0);
-	int pong = eventfd(0, 0);
-	int serves;
-
-	if (ping == -1 || pong == -1)
-		err(EXIT_FAILURE, "eventfd");
-	for (serves = 0; serves < 2; serves++) {
-		switch (fork()) {
-		case -1:
-			err(EXIT_FAILURE, "fork");
-		case 0:
-			pin(cpu);
-			play(rounds, serves ? ping : pong, serves ? pong : ping, serves);
-			_exit(EXIT_SUCCESS);
-		}
+	for (value = 1; value <= numbers; value++) {
+		if (value % 2 == first % 2)
+			send(to, value);
+		else
+			receive(from, value);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long rounds;
-	long cpus, cpu;
+	uint64_t numbers;
+	int there, back;
 	int status;
+	pid_t child;
 	char *end;
 
 	if (argc == 2 && !strcmp(argv[1], "--help")) {
@@ -94,17 +77,30 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_FAILURE;
 	}
-	rounds = strtoul(argv[1], &end, 0);
+	numbers = strtoull(argv[1], &end, 0);
 	if (end == argv[1] || *end)
 		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
 
-	cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	for (cpu = 0; cpu < cpus; cpu++)
-		start_pair(cpu, rounds);
-	while (wait(&status) > 0) {
-		if (status)
-			errx(EXIT_FAILURE, "a player failed");
+	there = eventfd(0, 0);
+	back = eventfd(0, 0);
+	if (there == -1 || back == -1)
+		err(EXIT_FAILURE, "eventfd");
+
+	child = fork();
+	switch (child) {
+	case -1:
+		err(EXIT_FAILURE, "fork");
+	case 0:
+		run_on(1);
+		play(back, there, numbers, 2);
+		return EXIT_SUCCESS;
 	}
-	printf("%ld pairs played %lu rounds\n", cpus, rounds);
+	run_on(0);
+	play(there, back, numbers, 1);
+	if (waitpid(child, &status, 0) == -1)
+		err(EXIT_FAILURE, "waitpid");
+	if (status)
+		errx(EXIT_FAILURE, "the child failed");
+	printf("%" PRIu64 " numbers sent\n", numbers);
 	return EXIT_SUCCESS;
 }

@@ -22,6 +22,7 @@ fn check(directory: &str, body: fn(&[u8]), at_least: usize) {
 #[test]
 fn seeds() {
     check("fuzz/seeds/pages", bodies::pages, 1);
+    check("fuzz/seeds/layouts", bodies::layouts, 1);
     check("fuzz/seeds/formats", bodies::formats, 1);
     check("fuzz/seeds/frames", bodies::frames, 1);
     check("tests/fixtures/trace", bodies::trace_dat, 1);
@@ -30,6 +31,7 @@ fn seeds() {
 #[test]
 fn found_cases() {
     check("fuzz/found/pages", bodies::pages, 0);
+    check("fuzz/found/layouts", bodies::layouts, 0);
     check("fuzz/found/formats", bodies::formats, 0);
     check("fuzz/found/frames", bodies::frames, 0);
     check("fuzz/found/trace_dat", bodies::trace_dat, 0);

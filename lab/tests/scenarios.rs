@@ -1,9 +1,13 @@
-//! Every scenario on every kernel under test, each a test of its own.
+//! Every scenario on every kernel under test, each a test of its own: its verdict, and its trace as
+//! trace-cmd reads it.
 //!
 //! Kernels are those of FTRACE_LAB_KERNELS (names separated by commas), else the default one. They
 //! are built when the first test needs them. Works under `cargo test` and under cargo-nextest.
 
+mod compare;
+
 use anyhow::{Context, Result};
+use compare::compare;
 use lab::{
     cache::Cache,
     guest::{self, Guest},
@@ -13,6 +17,7 @@ use lab::{
     report::Terminal,
     run,
     scenario::{self, Found, Scenario},
+    stored::TRACE,
     verdict::Status,
 };
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -73,7 +78,15 @@ impl Bench {
         let result = run::one(&built.0, &built.1, found, &scenario, directory.path());
         let result = result.map_err(|error| format!("{error:#}"))?;
         match result.status {
-            Status::Passed => Ok(Completion::Completed),
+            Status::Passed => {
+                // What the lab read, trace-cmd reads too.
+                let trace = directory.path().join(&result.directory).join(TRACE);
+                compare(&trace).map_err(|error| {
+                    let kept = directory.keep();
+                    format!("{error:#}\nfiles: {}", kept.join(&result.directory).display())
+                })?;
+                Ok(Completion::Completed)
+            }
             Status::Unsupported => Ok(Completion::ignored_with(result.reason)),
             _ => {
                 let kept = directory.keep();
@@ -88,7 +101,7 @@ impl Bench {
             return Ok(Arc::clone(built));
         }
         let progress = Progress::new();
-        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
+        prerequisites::ensure(Need::Test, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
         let cache = Cache::open()?;
         let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
         let pair = Arc::new((kernel, guest::build(&cache, &root(), &progress)?));

@@ -15,6 +15,9 @@ pub(crate) struct Build {
     /// Build it from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
+    /// Ask again what the suite or branch of its source stands for today
+    #[arg(long)]
+    refresh: bool,
     #[command(flatten)]
     setup: Setup,
 }
@@ -23,6 +26,9 @@ impl Build {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
         let cache = self.setup.ensure(Need::Run, &progress)?;
+        if self.refresh {
+            kernel::forget_source(&cache, root(), &self.kernel)?;
+        }
         let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
         let guest = guest::build(&cache, root(), &progress)?;
         println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);

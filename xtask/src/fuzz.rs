@@ -23,8 +23,9 @@ pub(crate) struct Fuzz {
 }
 
 /// Each target, and directories below the repository with inputs to begin with.
-const TARGETS: [(&str, &[&str]); 4] = [
+const TARGETS: [(&str, &[&str]); 5] = [
     ("pages", &["lab/fuzz/seeds/pages", "lab/fuzz/found/pages"]),
+    ("layouts", &["lab/fuzz/seeds/layouts", "lab/fuzz/found/layouts"]),
     ("formats", &["lab/fuzz/seeds/formats", "lab/fuzz/found/formats"]),
     ("trace_dat", &["lab/tests/fixtures/trace", "lab/fuzz/found/trace_dat"]),
     ("frames", &["lab/fuzz/seeds/frames", "lab/fuzz/found/frames"]),

@@ -1,7 +1,7 @@
 //! What each fuzz target does with its bytes. The tests of `lab` do the same with every input that
 //! was ever found to be wrong, so nothing here knows of the fuzzer.
 
-use lab::trace::{Item, Trace};
+use lab::trace::{EventFormat, Item, Trace, page::PageLayout};
 use protocol::{Reply, Request, read_frame};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::{fs::File, io::Write, ops::ControlFlow, os::fd::AsRawFd, path::PathBuf};
@@ -44,10 +44,25 @@ pub fn pages(bytes: &[u8]) {
     walk(&trace_dat_of(EVERY_KIND, &pages));
 }
 
+/// The text of a `header_page`, and behind a NUL a page that is laid out so.
+pub fn layouts(bytes: &[u8]) {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let Ok(layout) = PageLayout::parse(&String::from_utf8_lossy(&bytes[..end])) else { return };
+    let mut page = bytes.get(end + 1..).unwrap_or_default().to_vec();
+    page.resize(layout.size(), 0);
+    let Ok(header) = layout.page(&page) else { return };
+    let (mut cursor, mut last) = (header.cursor, 0);
+    while let Ok(Some(record)) = cursor.next(&page) {
+        assert!(record.payload.start >= last && record.payload.end <= page.len(), "records overlap");
+        last = record.payload.end;
+    }
+}
+
 /// The text of a `format` file; what stands behind a NUL is a record of that event.
 pub fn formats(bytes: &[u8]) {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     let (format, record) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+    tables(&String::from_utf8_lossy(format));
     // One page with one record: header, word of the record's size, record.
     let record = &record[..record.len().min(PAGE - 24)];
     let length = record.len().next_multiple_of(4);
@@ -56,6 +71,18 @@ pub fn formats(bytes: &[u8]) {
     page[20..24].copy_from_slice(&(length as u32 + 4).to_le_bytes());
     page[24..24 + record.len()].copy_from_slice(record);
     walk(&trace_dat_of(format, &page));
+}
+
+/// What a print format calls its flags and symbols.
+fn tables(text: &str) {
+    for group in ["ftrace", "sched"] {
+        let Ok(format) = EventFormat::parse(group, text, 8) else { continue };
+        for field in format.fields() {
+            for table in format.symbolic(&field.name).into_iter().chain(format.flags(&field.name)) {
+                let _ = (table.text(0), table.text(u64::MAX), table.value("A"));
+            }
+        }
+    }
 }
 
 /// A whole file.

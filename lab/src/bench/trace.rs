@@ -34,7 +34,7 @@ const SCENARIO: &str = "lab/src/bench/trace.yaml";
 const EVENTS: u64 = 1_000_000;
 
 /// What fills the ring buffer once, to be emptied raw and as text: about 100,000 events.
-const FILLING: [&str; 2] = ["pingpong", "4000"];
+const FILLING: [&str; 2] = ["turns", "4000"];
 
 /// How long filling and emptying it may take.
 const FILLING_DEADLINE: Duration = Duration::from_secs(300);

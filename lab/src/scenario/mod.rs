@@ -8,6 +8,7 @@ mod amount;
 mod bind;
 mod budget;
 mod check;
+mod command;
 mod errno;
 mod error;
 mod events;
@@ -28,6 +29,7 @@ pub(crate) mod text;
 pub use amount::Amount;
 pub use bind::{Bind, Same};
 pub use check::{Pattern, TextCheck};
+pub use command::CommandLine;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
@@ -41,7 +43,7 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use literal::Literal;
 pub use names::{
-    ArgName, CommandLine, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ProbePoint,
+    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, OptionName, ProbePoint,
     StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};

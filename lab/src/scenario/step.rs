@@ -1,11 +1,6 @@
 //! `steps:`, what happens in the guest, in order.
 
-use super::{
-    TextCheck,
-    errno::Errno,
-    keyed::verb_keyed,
-    names::{CommandLine, FilePath},
-};
+use super::{TextCheck, command::CommandLine, errno::Errno, keyed::verb_keyed, names::FilePath};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;

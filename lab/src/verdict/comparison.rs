@@ -189,3 +189,69 @@ impl Relation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{condition::Condition, evaluate::Holds, fixture};
+    use crate::scenario::{FromText, Literal};
+    use proptest::{prop_oneof, proptest, strategy::Strategy};
+
+    /// The fields an event of these tests has, one of a name that is no field, and what is bound.
+    const NAMES: [&str; 9] =
+        ["small", "minus", "large", "text", "address", "list", "comm", "nothing", "$kept"];
+    const CONSTANTS: [&str; 9] =
+        ["8", "-9", "0", "9223372036854775807", "'abc'", "'eventfd'", "$kept", "$word", "3u"];
+
+    fn with_and_without_cel(text: &str) -> Option<(Holds, Holds)> {
+        let event = fixture::event(
+            "1 0 eventfd-90 test:it small=8 minus=-9 large=0xfffffffffffffff0 text=\"abc\" \
+             address=@vfs_write+4 list=[1,2]",
+        );
+        let bound = [("kept".to_owned(), Literal::Int(8)), ("word".to_owned(), Literal::Text("abc".into()))];
+        let condition = Condition::from_text(text).ok()?;
+        let without = condition.holds(&event, &bound);
+        Some((without, condition.with_cel_only().holds(&event, &bound)))
+    }
+
+    fn one() -> impl Strategy<Value = String> {
+        let name = || proptest::sample::select(&NAMES[..]);
+        let constant = || proptest::sample::select(&CONSTANTS[..]);
+        let relation = || proptest::sample::select(&["==", "!=", "<", "<=", ">", ">="][..]);
+        prop_oneof![
+            (name(), relation(), constant()).prop_map(|(a, relation, b)| format!("{a} {relation} {b}")),
+            (constant(), relation(), name()).prop_map(|(a, relation, b)| format!("{a} {relation} {b}")),
+            (name(), constant(), constant()).prop_map(|(a, b, c)| format!("{a} in [{b}, {c}]")),
+            (relation(), constant()).prop_map(|(relation, a)| format!("sym(address) {relation} {a}")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn cel_says_the_same(a in one(), b in one(), join in 0..4) {
+            let text = match join {
+                0 => a,
+                1 => format!("!({a})"),
+                2 => format!("({a}) || ({b})"),
+                _ => format!("!(({a}) && ({b}))"),
+            };
+            if let Some((without, with)) = with_and_without_cel(&text) {
+                assert_eq!(without, with, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_plain_is_not_left_to_cel() {
+        let check = |text: &str, expect: bool| {
+            let condition = Condition::from_text(text).unwrap();
+            let found = condition.parts().iter().all(|part| part.comparison.is_some());
+            assert_eq!(found, expect, "{text}");
+        };
+        check("ret == 8 && comm == 'eventfd'", true);
+        check("fd == $fd && !(ret < 0)", true);
+        check("sym(ip) in ['vfs_write', 'vfs_read'] || id != 64", true);
+        check("ret + 1 == 8", false);
+        check("comm.startsWith('event')", false);
+        check("8 == ret", false);
+    }
+}
