@@ -42,24 +42,12 @@ impl Recorder<'_> {
         step: &Workload,
         output: &mut Vec<String>,
     ) -> Result<Vec<String>, Death> {
-        let name = step.workload.program();
-        if let Err(reason) = self.push(name)? {
-            return Ok(vec![reason]);
-        }
-        let argv =
-            std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.arguments().iter().cloned());
-        let spawn = Request::Spawn {
-            argv: argv.collect(),
-            env: step.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            stdin: step.stdin.clone().into_bytes(),
-            output_max: OUTPUT_MAX,
-        };
-        let child = match self.call(&spawn)? {
-            Reply::Started(child) => child,
-            Reply::Errno { errno, what } => {
-                return Ok(vec![format!("{what}: {}", Errno::from_number(errno))]);
-            }
-            other => return Err(unexpected("a new process", &other)),
+        let env = step.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let started =
+            self.start(step.workload.program(), step.workload.arguments(), env, step.stdin.as_bytes())?;
+        let child = match started {
+            Ok(child) => child,
+            Err(reason) => return Ok(vec![reason]),
         };
         let (ended, said) = self.wait(child)?;
         output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
@@ -80,6 +68,27 @@ impl Recorder<'_> {
             ));
         }
         Ok(failures)
+    }
+
+    /// Starts a workload, or says why it cannot be started.
+    pub(super) fn start(
+        &mut self,
+        program: &str,
+        arguments: &[String],
+        env: Vec<String>,
+        stdin: &[u8],
+    ) -> Result<Result<u32, String>, Death> {
+        if let Err(reason) = self.push(program)? {
+            return Ok(Err(reason));
+        }
+        let path = format!("{WORKLOADS}/{program}");
+        let argv = std::iter::once(path).chain(arguments.iter().cloned()).collect();
+        let spawn = Request::Spawn { argv, env, stdin: stdin.to_vec(), output_max: OUTPUT_MAX };
+        match self.call(&spawn)? {
+            Reply::Started(child) => Ok(Ok(child)),
+            Reply::Errno { errno, what } => Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
+            other => Err(unexpected("a new process", &other)),
+        }
     }
 
     /// Waits for a child while the trace is drained beside it.
