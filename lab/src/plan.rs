@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_probe_is_defined_filtered_and_enabled_in_this_order() {
         check(
-            "events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
-               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ]",
+            "{ events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
+               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ] }",
             &[
                 "0 > tracing_on",
                 "4096 > buffer_size_kb",

@@ -113,6 +113,23 @@ fn what_one_machine_does_is_not_in_the_next_nor_in_one_beside_it() {
 }
 
 #[test]
+fn a_restored_machine_dies_with_the_same_words_as_one_that_booted() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    for (key, expect) in [("c", "the kernel panicked: sysrq triggered crash"), ("b", "the guest rebooted")] {
+        let mut machine = setting.machine(&snapshots);
+        assert!(is_restored(&machine));
+        let trigger = Request::WriteFile {
+            path: "/proc/sysrq-trigger".into(),
+            data: key.into(),
+            mode: WriteMode::Truncate,
+        };
+        let death = machine.call(&trigger, DEADLINE).unwrap_err().to_string();
+        assert!(death.contains(expect), "{death}");
+    }
+}
+
+#[test]
 fn labs_that_need_the_same_snapshot_at_once_make_it_once() {
     let setting = setting();
     thread::scope(|scope| {
@@ -147,11 +164,13 @@ fn check_damaged(damage: impl FnOnce(&Path)) {
     let setting = setting();
     drop(setting.machine(&setting.snapshots()));
     let entry = setting.entry();
-    let made = fs::metadata(entry.join("ram")).unwrap().ino();
+    // As long as the file is open no other one gets its number.
+    let made = File::open(entry.join("ram")).unwrap();
     damage(&entry);
     let machine = setting.machine(&setting.snapshots());
     assert!(is_restored(&machine));
-    assert_ne!(fs::metadata(setting.entry().join("ram")).unwrap().ino(), made);
+    let now = fs::metadata(setting.entry().join("ram")).unwrap();
+    assert_ne!(now.ino(), made.metadata().unwrap().ino());
 }
 
 fn truncate(path: &Path, length: u64) {
