@@ -105,11 +105,16 @@ fn what_one_machine_does_is_not_in_the_next_nor_in_one_beside_it() {
     let snapshots = setting.snapshots();
     let (mut first, mut second) = (setting.machine(&snapshots), setting.machine(&snapshots));
     assert!(is_restored(&first) && is_restored(&second));
+    let ram = File::open(setting.entry().join("ram")).unwrap();
     define_probe(&mut first);
     assert_eq!(probes(&mut second), "");
     drop(first);
     let mut third = setting.machine(&snapshots);
+    assert!(is_restored(&third));
     assert_eq!(probes(&mut third), "");
+    // Nothing was written to the one memory that all of them copy.
+    let now = fs::metadata(setting.entry().join("ram")).unwrap();
+    assert_eq!(now.ino(), ram.metadata().unwrap().ino());
 }
 
 #[test]
