@@ -1,31 +1,17 @@
 //! Traces that lost events, each on a real kernel: what looks at them is inconclusive, not passed.
 
+mod built;
+
+use built::{Built, built};
 use lab::{
     cache::Cache,
-    guest,
-    host::prerequisites::{self, Need},
-    kernel::{self, Kernel},
     machine::Snapshots,
     progress::Progress,
     run,
     scenario::{Found, Scenario},
     verdict::{OutcomeStatus, Status},
 };
-use std::{env, fs, path::Path, sync::OnceLock};
-
-fn built() -> &'static (Kernel, guest::Guest, Snapshots) {
-    static BUILT: OnceLock<(Kernel, guest::Guest, Snapshots)> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let progress = Progress::new();
-        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)
-            .unwrap();
-        let cache = Cache::open().unwrap();
-        let kernel = kernel::build(&cache, root, kernel::DEFAULT, None, &progress).unwrap();
-        let guest = guest::build(&cache, root, &progress).unwrap();
-        (kernel, guest, Snapshots::new(&cache, &progress).unwrap())
-    })
-}
+use std::fs;
 
 /// The least buffer there can be, two pages a CPU, and functions that are called far more often
 /// between two looks at it than it has room for.
@@ -54,8 +40,9 @@ fn judge(yaml: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
     fs::write(&path, yaml).unwrap();
     let found = Found { name: "losses".into(), path };
     let scenario = Scenario::load(&found.path).unwrap();
-    let (kernel, guest, snapshots) = built();
-    let result = run::one(kernel, guest, snapshots, &found, &scenario, directory.path()).unwrap();
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let result = run::one(kernel, guest, &snapshots, &found, &scenario, directory.path()).unwrap();
     let outcomes = result.expectations.into_iter().map(|outcome| (outcome.status, outcome.detail));
     (result.status, outcomes.collect())
 }

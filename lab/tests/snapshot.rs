@@ -1,11 +1,11 @@
 //! Machines restored from snapshots: pristine each, many at once, and there even where a snapshot
 //! is damaged. All for real, in a cache of their own.
 
+mod built;
+
+use built::built;
 use lab::{
     cache::Cache,
-    guest::{self, Guest},
-    host::prerequisites::{self, Need},
-    kernel::{self, Kernel},
     machine::{Machine, MachineSpec, Snapshots},
     progress::Progress,
     run::machine_spec,
@@ -16,7 +16,6 @@ use std::{
     fs::{self, File, FileTimes},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::OnceLock,
     thread,
     time::Duration,
 };
@@ -25,21 +24,8 @@ use tempfile::TempDir;
 /// Longer than any request of these tests takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
 fn spec() -> MachineSpec {
-    static BUILT: OnceLock<(Kernel, Guest)> = OnceLock::new();
-    let (kernel, guest) = BUILT.get_or_init(|| {
-        let progress = Progress::silent();
-        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)
-            .unwrap();
-        let cache = Cache::open().unwrap();
-        let kernel = kernel::build(&cache, root(), kernel::DEFAULT, None, &progress).unwrap();
-        (kernel, guest::build(&cache, root(), &progress).unwrap())
-    });
-    machine_spec(kernel, guest)
+    machine_spec(&built().kernel, &built().guest)
 }
 
 /// An empty cache, and a place for machines.

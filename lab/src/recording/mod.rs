@@ -4,6 +4,7 @@
 //! from what is stored here. Whatever ends the machine early, all that came before is kept.
 
 mod arm;
+mod drain_cost;
 mod steps;
 mod tape;
 
@@ -24,6 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 use tape::Tape;
+
+pub(crate) use drain_cost::{DrainCost, drain_cost};
 
 /// The most bytes that one request to the agent may carry or bring back.
 const CHUNK: usize = 512 << 10;
@@ -85,9 +88,7 @@ pub fn record(
     let mut recording = Recording::default();
     let mut stage = String::from("arming the trace");
     let until = Instant::now() + scenario.timeout;
-    let system_map = kernel.system_map();
-    let pushed = BTreeSet::new();
-    let mut recorder = Recorder { machine, guest, directory, system_map, until, pushed, tape: None };
+    let mut recorder = Recorder::new(kernel, machine, guest, directory, until);
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
         recording.death = Some((death, stage.clone()));
         recording.kernel_log = recorder.machine.console();
@@ -112,7 +113,18 @@ struct Recorder<'a> {
     tape: Option<Tape>,
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn new(
+        kernel: &Kernel,
+        machine: &'a mut Machine,
+        guest: &'a Guest,
+        directory: &'a Path,
+        until: Instant,
+    ) -> Recorder<'a> {
+        let system_map = kernel.system_map();
+        Recorder { machine, guest, directory, system_map, until, pushed: BTreeSet::new(), tape: None }
+    }
+
     fn run(
         &mut self,
         scenario: &Scenario,

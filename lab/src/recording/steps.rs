@@ -42,24 +42,12 @@ impl Recorder<'_> {
         step: &Workload,
         output: &mut Vec<String>,
     ) -> Result<Vec<String>, Death> {
-        let name = step.workload.program();
-        if let Err(reason) = self.push(name)? {
-            return Ok(vec![reason]);
-        }
-        let argv =
-            std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.arguments().iter().cloned());
-        let spawn = Request::Spawn {
-            argv: argv.collect(),
-            env: step.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            stdin: step.stdin.clone().into_bytes(),
-            output_max: OUTPUT_MAX,
-        };
-        let child = match self.call(&spawn)? {
-            Reply::Started(child) => child,
-            Reply::Errno { errno, what } => {
-                return Ok(vec![format!("{what}: {}", Errno::from_number(errno))]);
-            }
-            other => return Err(unexpected("a new process", &other)),
+        let env = step.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let started =
+            self.start(step.workload.program(), step.workload.arguments(), env, step.stdin.as_bytes())?;
+        let child = match started {
+            Ok(child) => child,
+            Err(reason) => return Ok(vec![reason]),
         };
         let (ended, said) = self.wait(child)?;
         output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
@@ -80,6 +68,27 @@ impl Recorder<'_> {
             ));
         }
         Ok(failures)
+    }
+
+    /// Starts a workload, or says why it cannot be started.
+    pub(super) fn start(
+        &mut self,
+        program: &str,
+        arguments: &[String],
+        env: Vec<String>,
+        stdin: &[u8],
+    ) -> Result<Result<u32, String>, Death> {
+        if let Err(reason) = self.push(program)? {
+            return Ok(Err(reason));
+        }
+        let path = format!("{WORKLOADS}/{program}");
+        let argv = std::iter::once(path).chain(arguments.iter().cloned()).collect();
+        let spawn = Request::Spawn { argv, env, stdin: stdin.to_vec(), output_max: OUTPUT_MAX };
+        match self.call(&spawn)? {
+            Reply::Started(child) => Ok(Ok(child)),
+            Reply::Errno { errno, what } => Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
+            other => Err(unexpected("a new process", &other)),
+        }
     }
 
     /// Waits for a child while the trace is drained beside it.
@@ -147,6 +156,11 @@ impl Recorder<'_> {
             check_text("error_log", Some(check), log, &mut failures);
         } else if step.error_log.is_some() {
             failures.push("`error_log` cannot be read".into());
+        } else if !failures.is_empty()
+            && let Reply::Data(log) = self.call(&read("error_log"))?
+            && let Some(entry) = error_of(&String::from_utf8_lossy(&log), &step.text)
+        {
+            failures.push(entry);
         }
         Ok(failures)
     }
@@ -187,6 +201,15 @@ fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut
     }
 }
 
+/// The last entry of `error_log` if it is about the command that was written: what is wrong, the
+/// command, and a `^` below the place.
+fn error_of(log: &str, command: &str) -> Option<String> {
+    let lines: Vec<_> = log.trim_end().lines().collect();
+    let [.., what, shown, place] = lines.as_slice() else { return None };
+    shown.strip_prefix("  Command: ").filter(|shown| *shown == command)?;
+    Some(format!("{what}\n{shown}\n{place}"))
+}
+
 fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
     match (expected, reply) {
         (None, Some(Reply::Errno { what, errno })) => {
@@ -198,5 +221,24 @@ fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Ve
         }
         (Some(expected), _) => failures.push(format!("expected {expected}, found success")),
         (None, _) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_reason_belongs_to_the_command() {
+        let first =
+            "[   12.3] trace_kprobe: error: Invalid argument name\n  Command: p:x f a-b=1\n             ^\n";
+        let second = "[   12.4] trace_kprobe: error: Bad symbol\n  Command: p:x nope\n               ^\n";
+        let check = |log: &str, command, expect: Option<&str>| {
+            assert_eq!(error_of(log, command).as_deref(), expect, "{log}");
+        };
+        let log = format!("{first}{second}");
+        check(&log, "p:x nope", Some(second.trim_end()));
+        check(&log, "p:x f a-b=1", None);
+        check("", "p:x nope", None);
     }
 }
