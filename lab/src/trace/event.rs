@@ -137,8 +137,11 @@ impl<'a> Event<'a> {
         let bytes = |from: usize, length: usize| self.data.get(from..from.checked_add(length)?);
         match field.kind {
             FieldKind::Integer { bits } => {
-                let value = integer(bytes(field.offset, field.size)?, field.signed)?;
-                Some(bits.map_or(value.clone(), |bits| low_bits(&value, bits)))
+                let value = integer(bytes(field.offset, field.size)?, field.signed);
+                match bits {
+                    None => value,
+                    Some(bits) => Some(low_bits(&value?, bits)),
+                }
             }
             FieldKind::Pointer => {
                 integer(bytes(field.offset, field.size)?, false).or_else(|| self.opaque(field))

@@ -36,7 +36,8 @@ pub struct Metadata {
     /// For each event number one more than its place in `formats`; 0 where there is none.
     by_id: Vec<u32>,
     unknown: EventFormat,
-    comms: HashMap<i32, String>,
+    /// Sorted by pid: every event's task may be asked for.
+    comms: Vec<(i32, String)>,
     /// Parsed on first use: most questions to a trace need no symbols.
     symbols: OnceLock<Symbols>,
     kallsyms: Mutex<String>,
@@ -123,10 +124,10 @@ impl Metadata {
 
     /// The name of a task: `<idle>` for pid 0, `<...>` where the kernel did not keep it.
     pub fn comm(&self, pid: i32) -> &str {
-        match self.comms.get(&pid) {
-            Some(comm) => comm,
-            None if pid == 0 => "<idle>",
-            None => "<...>",
+        match self.comms.binary_search_by_key(&pid, |(pid, _)| *pid) {
+            Ok(place) => self.comms.get(place).map_or("<...>", |(_, comm)| comm),
+            Err(_) if pid == 0 => "<idle>",
+            Err(_) => "<...>",
         }
     }
 
@@ -197,13 +198,16 @@ fn selected(clock: &str) -> &str {
 }
 
 /// `PID COMM` lines.
-fn comms(text: &str) -> HashMap<i32, String> {
-    text.lines()
-        .filter_map(|line| {
-            let (pid, comm) = line.trim_start().split_once(' ')?;
-            Some((pid.parse().ok()?, comm.to_owned()))
-        })
-        .collect()
+fn comms(text: &str) -> Vec<(i32, String)> {
+    let line = |line: &str| {
+        let (pid, comm) = line.trim_start().split_once(' ')?;
+        Some((pid.parse().ok()?, comm.to_owned()))
+    };
+    // The last of several names of a task counts.
+    let mut comms: Vec<(i32, String)> = text.lines().rev().filter_map(line).collect();
+    comms.sort_by_key(|(pid, _)| *pid);
+    comms.dedup_by_key(|(pid, _)| *pid);
+    comms
 }
 
 /// `0xADDRESS : "TEXT"` lines.
@@ -246,9 +250,9 @@ mod tests {
     fn small_texts() {
         assert_eq!(selected("local [global] counter\n"), "global");
         assert_eq!(selected("mono\0"), "mono");
-        let comms = comms("1 init\n9 kworker/0:1\n40 a name with blanks\nnonsense\n");
-        assert_eq!(comms.get(&40).map(String::as_str), Some("a name with blanks"));
-        assert_eq!(comms.len(), 3);
+        let comms = comms("40 sh\n9 kworker/0:1\n40 a name with blanks\nnonsense\n1 init\n");
+        let expect = [(1, "init"), (9, "kworker/0:1"), (40, "a name with blanks")];
+        assert_eq!(comms, expect.map(|(pid, comm)| (pid, comm.to_owned())));
         let printk = printk_formats("0xffff800080 : \"say \\\"%d\\\"\\n\"\nbad\n");
         assert_eq!(printk.get(&0xff_ff80_0080).map(String::as_str), Some("say \"%d\"\n"));
         let stats = CpuStats::parse("CPU: 3\nentries: 2\noverrun: 590\ndropped events: 7\nread events: 12\n");

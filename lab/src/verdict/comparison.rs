@@ -88,13 +88,14 @@ impl Comparison {
     pub(super) fn holds<E: Observed + ?Sized>(&self, event: &E, bound: &Bound) -> Option<bool> {
         match self {
             Comparison::Field(name, relation, operand) => {
-                let value = resolve(event, name)?;
-                let order = plain(&value)?.compare(&operand.plain(bound)?)?;
+                // Looked at where it was put: to move it takes longer than to compare it.
+                let value = resolve(event, name);
+                let order = plain(value.as_ref()?)?.compare(&operand.plain(bound)?)?;
                 relation.holds(order)
             }
             Comparison::Among(name, operands) => {
-                let value = resolve(event, name)?;
-                let value = plain(&value)?;
+                let value = resolve(event, name);
+                let value = plain(value.as_ref()?)?;
                 for operand in operands {
                     if value.compare(&operand.plain(bound)?)?.is_ok_and(Ordering::is_eq) {
                         return Some(true);

@@ -20,12 +20,19 @@ pub(super) struct Timing {
     by: Vec<(String, String)>,
     at_least: u64,
     bounds: Vec<Bound>,
-    open: HashMap<Vec<Literal>, u64>,
+    open: HashMap<Key, u64>,
     crowded: bool,
     count: u64,
     kept: Vec<u64>,
     /// The longest: how long, its times, and its event.
     longest: Option<(u64, (u64, u64), String)>,
+}
+
+/// The values that tie two events together. One is the rule, and takes no memory of its own.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    One(Literal),
+    Several(Vec<Literal>),
 }
 
 /// `p95: 5ms`
@@ -66,8 +73,12 @@ impl Timing {
     }
 
     /// The values that tie both events together; `None` if the event has not all of them.
-    fn key<'a>(event: &dyn Observed, fields: impl Iterator<Item = &'a String>) -> Option<Vec<Literal>> {
-        fields.map(|field| lookup(event, field).map(|value| literal(&value))).collect()
+    fn key<'a>(event: &dyn Observed, mut fields: impl ExactSizeIterator<Item = &'a String>) -> Option<Key> {
+        let value = |field: &String| lookup(event, field).map(|value| literal(&value));
+        match fields.len() {
+            1 => value(fields.next()?).map(Key::One),
+            _ => fields.map(value).collect::<Option<_>>().map(Key::Several),
+        }
     }
 
     fn measure(&mut self, start: u64, event: &dyn Observed) {

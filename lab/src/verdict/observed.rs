@@ -80,8 +80,9 @@ impl Observed for crate::trace::Event<'_> {
 /// The value of a field: the event's own, or what every event has. An event's own field wins:
 /// `pid` of sched_wakeup is the task that wakes, `common_pid` the one that was running.
 pub(super) fn lookup<'a>(event: &'a (impl Observed + ?Sized), name: &str) -> Option<Value<'a>> {
-    if let Some(value) = event.field(name) {
-        return Some(value);
+    let value = event.field(name);
+    if value.is_some() {
+        return value;
     }
     Some(match name {
         "pid" | "common_pid" => Value::Signed(event.pid().into()),

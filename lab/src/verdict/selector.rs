@@ -13,6 +13,9 @@ use std::fmt::Write;
 pub(super) struct Selector {
     event: EventRef,
     condition: Option<Condition>,
+    /// A kind of event that has the name, and one that has not: names are compared once.
+    named: Option<u16>,
+    other: Option<u16>,
     /// Events of the name.
     seen: u64,
     rejected: u64,
@@ -31,6 +34,8 @@ impl Selector {
         Selector {
             event: event.clone(),
             condition: condition.cloned(),
+            named: None,
+            other: None,
             seen: 0,
             rejected: 0,
             nearest: Vec::new(),
@@ -49,9 +54,21 @@ impl Selector {
         self.wants(event.group(), event.name())
     }
 
+    /// The same, remembered for its kind.
+    #[inline]
+    fn knows(&mut self, event: &dyn Observed) -> bool {
+        let kind = Some(event.kind());
+        if self.named == kind || self.other == kind {
+            return self.named == kind;
+        }
+        let named = self.names(event);
+        *(if named { &mut self.named } else { &mut self.other }) = kind;
+        named
+    }
+
     /// Whether `event` has the name and the condition holds of it. A miss is remembered.
     pub(super) fn matches(&mut self, event: &dyn Observed, bound: &Bound) -> bool {
-        if !self.names(event) {
+        if !self.knows(event) {
             return false;
         }
         self.seen += 1;
