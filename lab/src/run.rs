@@ -8,7 +8,7 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, qemu},
+    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, qemu},
     plan::unmet,
     progress::Progress,
     recording::{self, Recording},
@@ -224,6 +224,10 @@ pub fn one(
         directory: relative,
         steps: recording.steps,
         expectations: verdict.expectations,
+        splats: recording.splats,
+        stacks: recording.stacks,
+        left_behind: recording.left.into_iter().map(|left| left.text).collect(),
+        notes: recording.notes,
     })
 }
 
@@ -238,13 +242,24 @@ fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioR
         directory: String::new(),
         steps: Vec::new(),
         expectations: Vec::new(),
+        splats: Vec::new(),
+        stacks: Vec::new(),
+        left_behind: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
 fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
     let spec = machine_spec(kernel, guest);
+    let modules = match guest.modules.of(scenario, kernel) {
+        Ok(modules) => modules,
+        Err(error) => {
+            let death = Some((Death::Lab(error), "building its modules".into()));
+            return Recording { death, ..Recording::default() };
+        }
+    };
     match Machine::boot(&spec, directory, BOOT_DEADLINE) {
-        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
+        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }
 }

@@ -9,16 +9,18 @@ mod death;
 mod monitor;
 mod port;
 pub mod qemu;
+mod speed;
 
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
 pub use qemu::{Accelerator, MachineSpec};
+pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
 
 use crate::host::process::die_with_parent;
 use anyhow::{Context, Result};
 use console::Console;
 use monitor::{Ending, Monitor};
-use port::Port;
+use port::{Port, PortState};
 use protocol::{FrameError, Hello, Reply, Request};
 use rustix::{
     io::{FdFlags, fcntl_setfd},
@@ -46,6 +48,7 @@ pub struct Machine {
     qemu: duct::Handle,
     monitor: Monitor,
     port: UnixStream,
+    port_state: PortState,
     console: Console,
     log: PathBuf,
     hello: Hello,
@@ -108,7 +111,8 @@ impl Machine {
                 )));
             }
         };
-        Ok(Machine { qemu, monitor, port, console, log, hello: Hello::default() })
+        let port_state = PortState::default();
+        Ok(Machine { qemu, monitor, port, port_state, console, log, hello: Hello::default() })
     }
 
     /// What the agent said of itself when it greeted.
@@ -126,6 +130,11 @@ impl Machine {
         self.console.text()
     }
 
+    /// Writes a line of the lab's own into the console's file, behind what the guest wrote so far.
+    pub fn mark_console(&mut self, line: &str) {
+        self.console.mark(line);
+    }
+
     /// Asks one thing and waits for the answer.
     pub fn call(&mut self, request: &Request, within: Duration) -> Result<Reply, Death> {
         let mut replies = self.call_all(std::slice::from_ref(request), within)?;
@@ -136,7 +145,7 @@ impl Machine {
     pub fn call_all(&mut self, requests: &[Request], within: Duration) -> Result<Vec<Reply>, Death> {
         let until = Instant::now() + within;
         let mut replies = Vec::with_capacity(requests.len());
-        let mut port = Port::new(&self.port, &mut self.monitor, until);
+        let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);
         let Err(error) = port.converse(requests, &mut replies) else { return Ok(replies) };
         let ending = port.ending();
         let request = requests.get(replies.len()).map(described).unwrap_or_default();

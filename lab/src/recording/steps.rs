@@ -2,13 +2,13 @@
 
 use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
-    machine::Death,
+    machine::{Death, TIME_SCALE},
     report::StepResult,
     scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::fs;
+use std::{fs, path::Path};
 
 /// Where workloads are pushed to.
 const WORKLOADS: &str = "/workloads";
@@ -30,6 +30,8 @@ impl Recorder<'_> {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
+            Step::Load(step) => self.load(step)?,
+            Step::Unload(step) => self.unload(step)?,
         };
         result.passed = failures.is_empty();
         result.detail = failures.join("\n");
@@ -43,14 +45,18 @@ impl Recorder<'_> {
         output: &mut Vec<String>,
     ) -> Result<Vec<String>, Death> {
         let name = step.workload.program();
-        if let Err(reason) = self.push(name)? {
-            return Ok(vec![reason]);
-        }
-        let argv =
-            std::iter::once(format!("{WORKLOADS}/{name}")).chain(step.workload.arguments().iter().cloned());
+        let Some(program) = self.guest.workloads.get(name) else {
+            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Ok(vec![format!("no workload is called `{name}`; there are {known}")]);
+        };
+        let path = format!("{WORKLOADS}/{name}");
+        self.push(&path, program, EXECUTABLE)?;
+        let argv = std::iter::once(path).chain(step.workload.arguments().iter().cloned());
+        let env = step.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let scale = format!("{TIME_SCALE}={:.2}", self.scale);
         let spawn = Request::Spawn {
             argv: argv.collect(),
-            env: step.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            env: env.chain([scale]).collect(),
             stdin: step.stdin.clone().into_bytes(),
             output_max: OUTPUT_MAX,
         };
@@ -76,7 +82,7 @@ impl Recorder<'_> {
     }
 
     /// Waits for a child while the trace is drained beside it.
-    fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
+    pub(super) fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
         loop {
             match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
                 Reply::Child(ChildState::Running) => self.drain(false)?,
@@ -91,34 +97,30 @@ impl Recorder<'_> {
         }
     }
 
-    /// Brings a workload into the guest, once.
-    fn push(&mut self, name: &str) -> Result<Result<(), String>, Death> {
-        if self.pushed.contains(name) {
-            return Ok(Ok(()));
+    /// Brings a file into the guest, once.
+    pub(super) fn push(&mut self, path: &str, file: &Path, mode: u32) -> Result<(), Death> {
+        if self.pushed.contains(path) {
+            return Ok(());
         }
-        let Some(program) = self.guest.workloads.get(name) else {
-            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
-            return Ok(Err(format!("no workload is called `{name}`; there are {known}")));
-        };
-        let program = fs::read(program).with_context(|| format!("cannot read the workload `{name}`"));
-        let program = program.map_err(Death::Lab)?;
-        let requests: Vec<_> = program
+        let data = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()));
+        let data = data.map_err(Death::Lab)?;
+        let requests: Vec<_> = data
             .chunks(CHUNK)
             .enumerate()
             .map(|(index, chunk)| Request::Push {
-                path: format!("{WORKLOADS}/{name}"),
-                mode: EXECUTABLE,
+                path: path.to_owned(),
+                mode,
                 offset: (index * CHUNK) as u64,
                 data: chunk.to_vec(),
             })
             .collect();
         for reply in self.call_all(&requests)? {
             if reply != Reply::Done {
-                return Err(unexpected("a place for a workload", &reply));
+                return Err(unexpected(&format!("a place for `{path}`"), &reply));
             }
         }
-        self.pushed.insert(name.to_owned());
-        Ok(Ok(()))
+        self.pushed.insert(path.to_owned());
+        Ok(())
     }
 
     fn write(&mut self, step: &Write) -> Result<Vec<String>, Death> {
@@ -171,7 +173,7 @@ fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut
     }
 }
 
-fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
+pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
     match (expected, reply) {
         (None, Some(Reply::Errno { what, errno })) => {
             failures.push(format!("expected success, found {what}: {}", Errno::from_number(*errno)));

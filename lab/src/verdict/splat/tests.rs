@@ -1,0 +1,1 @@
+//! Golden logs: what is read from what real kernels wrote.
