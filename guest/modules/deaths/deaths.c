@@ -38,7 +38,7 @@ MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, s
 
 static bool leave;
 module_param(leave, bool, 0444);
-MODULE_PARM_DESC(leave, "leave a probe event, deaths/left, behind");
+MODULE_PARM_DESC(leave, "leave a probe event, kprobes/deaths_left, behind");
 
 static struct dentry *directory;
 
@@ -189,7 +189,7 @@ static int leave_probe(void)
 	int error;
 
 	kprobe_event_cmd_init(&cmd, buffer, sizeof(buffer));
-	error = kprobe_event_gen_cmd_start(&cmd, "deaths/left", "vfs_write");
+	error = kprobe_event_gen_cmd_start(&cmd, "deaths_left", "vfs_write");
 	if (error)
 		return error;
 	return kprobe_event_gen_cmd_end(&cmd);

@@ -48,8 +48,8 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Those of the directory `sources`.
-    pub(super) fn new(cache: &Cache, sources: PathBuf, progress: &Progress) -> Modules {
+    /// Those of the directory `sources`, `guest/modules`.
+    pub fn new(cache: &Cache, sources: PathBuf, progress: &Progress) -> Modules {
         Modules { cache: cache.clone(), sources, progress: progress.clone() }
     }
 
@@ -82,7 +82,8 @@ impl Modules {
         let own = fs::read_dir(&self.sources).into_iter().flatten().flatten();
         let own = own.map(|entry| entry.file_name().to_string_lossy().into_owned());
         let kernels = kernel.modules().unwrap_or_default();
-        let kernels = kernels.iter().filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+        let kernels =
+            kernels.iter().filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
         let known: Vec<String> = own.filter(|name| !name.contains('.')).chain(kernels).collect();
         let near = nearest(name, known.iter().map(String::as_str));
         near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default()
@@ -126,12 +127,8 @@ impl Modules {
             .input("size", data.len().to_le_bytes())
             .input("mtime", data.mtime().to_le_bytes())
             .finish(name);
-        let entry = self.cache.entry(
-            "modules",
-            &key,
-            || {},
-            |into| strip(file, &into.join(format!("{name}.ko"))),
-        )?;
+        let entry =
+            self.cache.entry("modules", &key, || {}, |into| strip(file, &into.join(format!("{name}.ko"))))?;
         let stripped = entry.join(format!("{name}.ko"));
         Ok(Module { name: name.replace('-', "_"), file: stripped, debug: file.to_owned() })
     }
@@ -231,7 +228,8 @@ mod tests {
     fn a_module_is_keyed_by_kernel_sources_and_shared_headers() {
         let directory = tempfile::tempdir().unwrap();
         let all = directory.path();
-        for (path, text) in [("a/Kbuild", "obj-m := a.o"), ("a/a.c", "1"), ("a/deep/b.c", "2"), ("b/b.c", "3")]
+        for (path, text) in
+            [("a/Kbuild", "obj-m := a.o"), ("a/a.c", "1"), ("a/deep/b.c", "2"), ("b/b.c", "3")]
         {
             fs::create_dir_all(all.join(path).parent().unwrap()).unwrap();
             fs::write(all.join(path), text).unwrap();

@@ -12,8 +12,8 @@ mod tree;
 mod version;
 
 pub use build::{build, forget_source};
-pub(crate) use make::complaints;
 pub use config::Config;
+pub(crate) use make::complaints;
 pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 

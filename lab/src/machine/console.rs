@@ -37,7 +37,8 @@ impl Console {
     /// Adds a line of the lab's own.
     pub(super) fn mark(&self, line: &str) {
         // Where it cannot be written, a splat is not attributed to a step; the run goes on.
-        let _ = open_to_append(&self.path).and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        let _ =
+            open_to_append(&self.path).and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
 
     /// Waits until everything is copied; QEMU must be gone, or this does not end.

@@ -229,6 +229,7 @@ fn described(request: &Request) -> String {
         Request::Push { path, .. } => format!("pushing `{path}`"),
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
+        Request::Wait { .. } => "the end of a process".into(),
         other => {
             let name = format!("{other:?}");
             format!("`{}`", name.split([' ', '{', '(']).next().unwrap_or_default())

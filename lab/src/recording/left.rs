@@ -32,9 +32,9 @@ struct Listed {
 }
 
 const LISTED: &[Listed] = &[
-    Listed { kind: "probe", path: "dynamic_events", entry: whole, of_module: true },
+    Listed { kind: PROBE, path: "dynamic_events", entry: whole, of_module: true },
     Listed { kind: "hook", path: "enabled_functions", entry: hook, of_module: true },
-    Listed { kind: "kprobe", path: "/sys/kernel/debug/kprobes/list", entry: kprobe, of_module: true },
+    Listed { kind: KPROBE, path: "/sys/kernel/debug/kprobes/list", entry: kprobe, of_module: true },
     Listed { kind: "tracer", path: "current_tracer", entry: tracer, of_module: true },
     Listed { kind: "filter", path: "set_ftrace_filter", entry: filter, of_module: false },
     Listed { kind: "notrace filter", path: "set_ftrace_notrace", entry: filter, of_module: false },
@@ -46,6 +46,8 @@ const LISTED: &[Listed] = &[
     Listed { kind: "taint", path: "/proc/sys/kernel/tainted", entry: taint, of_module: false },
 ];
 
+const PROBE: &str = "probe";
+const KPROBE: &str = "kprobe";
 const MODULE: &str = "module";
 const INSTANCE: &str = "instance";
 
@@ -85,7 +87,8 @@ const TAINTS: &str = "PFSRMBUDAWCIOELKXTNJ";
 
 fn taint(line: &str) -> Option<String> {
     let bits: u64 = line.trim().parse().ok()?;
-    let set: String = TAINTS.chars().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, c)| c).collect();
+    let set: String =
+        TAINTS.chars().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, c)| c).collect();
     (!set.is_empty()).then_some(set)
 }
 
@@ -134,19 +137,26 @@ impl State {
             let cut = self.cut.contains(kind) || after.cut.contains(kind);
             !cut && !self.entries.contains(entry)
         };
-        let new = || after.entries.iter().filter(|entry| is_new(entry.0, entry));
+        let all: Vec<_> = after.entries.iter().filter(|entry| is_new(entry.0, entry)).collect();
+        let new = || all.iter().copied().filter(|entry| !is_of_probe(entry, &all));
         // As long as a module is in, what it hooks is its business.
         let modules_gone = new().all(|(kind, _)| *kind != MODULE)
             && scenario.steps.iter().any(|step| matches!(step.value, Step::Load(_)));
         let left = |(kind, entry): &(&'static str, String)| {
             let text = format!("{kind} {entry}");
             let declared = scenario.leaves.iter().any(|pattern| pattern.0.is_match(&text));
-            let of_module = *kind == INSTANCE
-                || LISTED.iter().any(|listed| listed.kind == *kind && listed.of_module);
+            let of_module =
+                *kind == INSTANCE || LISTED.iter().any(|listed| listed.kind == *kind && listed.of_module);
             Left { fails: modules_gone && of_module && !declared, text }
         };
         new().map(left).collect()
     }
+}
+
+/// Whether this is the kprobe under a probe event, which is told of already.
+fn is_of_probe((kind, entry): &(&'static str, String), all: &[&(&'static str, String)]) -> bool {
+    let place = |entry: &str| Some(entry.split(' ').nth(1)?.trim_end_matches("+0x0").to_owned());
+    *kind == KPROBE && all.iter().any(|(kind, probe)| *kind == PROBE && place(probe) == place(entry))
 }
 
 #[cfg(test)]
@@ -201,9 +211,25 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_event_is_told_of_once() {
+        let list = |text| ("/sys/kernel/debug/kprobes/list", text);
+        let probe = ("dynamic_events", "p:kprobes/x vfs_write");
+        let kprobe = list("ffff8000801d5c20  k  vfs_write+0x0    [DISABLED]");
+        check(LOADED, &[], &[probe, kprobe], &["! probe p:kprobes/x vfs_write"]);
+        check(LOADED, &[], &[kprobe], &["! kprobe k vfs_write+0x0 [DISABLED]"]);
+        let other = list("ffff8000801d5c30  k  vfs_write+0x10");
+        check(LOADED, &[], &[probe, other], &["! kprobe k vfs_write+0x10", "! probe p:kprobes/x vfs_write"]);
+    }
+
+    #[test]
     fn what_is_declared_does_not_fail() {
         let probe = ("dynamic_events", "p:deaths/left vfs_write");
-        check(&format!("{LOADED}\nleaves: ['^probe p:deaths/']"), &[], &[probe], &["probe p:deaths/left vfs_write"]);
+        check(
+            &format!("{LOADED}\nleaves: ['^probe p:deaths/']"),
+            &[],
+            &[probe],
+            &["probe p:deaths/left vfs_write"],
+        );
         check(
             &format!("{LOADED}\nleaves: [hook]"),
             &[],

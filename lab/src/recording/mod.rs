@@ -128,7 +128,7 @@ pub fn record(
     let mut recorder =
         Recorder { machine, guest, modules, directory, system_map, until, scale, pushed, tape: None };
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
-        // What was left of the time for the last request says nothing.
+        // What was left of it for the last request says nothing.
         let death = match death {
             Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
             death => death,

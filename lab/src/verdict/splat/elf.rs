@@ -59,7 +59,9 @@ impl<'a> Elf<'a> {
         let mut functions: Vec<(&str, u64)> = self
             .file
             .symbols()
-            .filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown | SymbolKind::Label))
+            .filter(|symbol| {
+                matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown | SymbolKind::Label)
+            })
             .filter_map(|symbol| {
                 let name = symbol.name().ok().filter(|name| !name.is_empty() && !name.starts_with('$'))?;
                 let section = symbol.section_index()?;
@@ -96,8 +98,10 @@ fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, bytes: 
         };
         let target = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
         // An offset into another section of DWARF stays what it is; code has an address.
-        let is_dwarf =
-            target.as_ref().and_then(|target| target.name().ok()).is_some_and(|name| name.starts_with(".debug_"));
+        let is_dwarf = target
+            .as_ref()
+            .and_then(|target| target.name().ok())
+            .is_some_and(|name| name.starts_with(".debug_"));
         let base = match target {
             Some(target) if !is_dwarf => base(file, target.index()),
             _ => 0,

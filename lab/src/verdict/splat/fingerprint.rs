@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 /// How many functions count.
 const TOP: usize = 4;
 
-/// Functions that report a splat and are not where it comes from.
-const REPORTERS: [&str; 26] = [
+/// Functions that report a splat, or that every task waits in, and are not where it comes from.
+const REPORTERS: [&str; 34] = [
     "dump_backtrace",
     "show_stack",
     "dump_stack",
@@ -34,6 +34,14 @@ const REPORTERS: [&str; 26] = [
     "print_report",
     "kasan_report",
     "__asan_report_load8_noabort",
+    "nmi_cpu_backtrace",
+    "nmi_trigger_cpumask_backtrace",
+    "arch_trigger_cpumask_backtrace",
+    "__switch_to",
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "schedule_preempt_disabled",
 ];
 
 /// Twelve hexadecimal digits of a splat. Where it has no frames, its title counts instead, without
@@ -41,9 +49,7 @@ const REPORTERS: [&str; 26] = [
 pub(super) fn of(kind: &str, title: &str, frames: &[Frame]) -> String {
     let mut digest = Sha256::new();
     digest.update(kind);
-    let reports = |frame: &&Frame| REPORTERS.contains(&bare(&frame.symbol));
-    let mut functions =
-        frames.iter().skip_while(reports).map(|frame| bare(&frame.symbol)).take(TOP).peekable();
+    let mut functions = telling(frames).iter().map(|frame| bare(&frame.symbol)).take(TOP).peekable();
     if functions.peek().is_none() {
         digest.update("\n");
         digest.update(without_numbers(title));
@@ -53,6 +59,12 @@ pub(super) fn of(kind: &str, title: &str, frames: &[Frame]) -> String {
         digest.update(function);
     }
     digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The frames from the first on that says something; all of them if none does.
+pub(super) fn telling(frames: &[Frame]) -> &[Frame] {
+    let first = frames.iter().position(|frame| !REPORTERS.contains(&bare(&frame.symbol)));
+    &frames[first.unwrap_or_default()..]
 }
 
 /// A symbol without what a compiler put behind it: `.isra.0`, `.constprop.0`, `.cold`.

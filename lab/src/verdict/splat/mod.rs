@@ -42,6 +42,9 @@ pub struct Splat {
     /// The step that was running, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
+    /// How often it was there in this step; the frames are those of the first time.
+    #[serde(default = "once")]
+    pub times: u32,
     /// Whether the scenario allows it.
     #[serde(default)]
     pub allowed: bool,
@@ -50,6 +53,10 @@ pub struct Splat {
     pub registers: BTreeMap<String, String>,
     /// The call trace, innermost first.
     pub frames: Vec<Frame>,
+}
+
+fn once() -> u32 {
+    1
 }
 
 /// One line of a call trace.
@@ -91,10 +98,13 @@ impl Splat {
         if !self.message.is_empty() {
             text = format!("{text}: {}", self.message);
         }
-        match self.step {
-            Some(step) => format!("{text}, in step {step}"),
-            None => text,
+        if let Some(step) = self.step {
+            text = format!("{text}, in step {step}");
         }
+        if self.times > 1 {
+            text = format!("{text}, {} times", self.times);
+        }
+        text
     }
 }
 
@@ -105,11 +115,12 @@ impl fmt::Display for Splat {
         if !self.task.is_empty() {
             writeln!(out, "  in {}", self.task)?;
         }
-        for frame in self.frames.iter().take(FRAMES_SHOWN) {
+        let frames = fingerprint::telling(&self.frames);
+        for frame in frames.iter().take(FRAMES_SHOWN) {
             write!(out, "{frame}")?;
         }
-        if self.frames.len() > FRAMES_SHOWN {
-            writeln!(out, "  … {} more frames", self.frames.len() - FRAMES_SHOWN)?;
+        if frames.len() > FRAMES_SHOWN {
+            writeln!(out, "  … {} more frames", frames.len() - FRAMES_SHOWN)?;
         }
         Ok(())
     }

@@ -51,7 +51,9 @@ pub fn blocked(log: &str) -> Vec<Splat> {
         reader.line(line);
     }
     reader.close();
-    reader.splats.retain(|stack| !stack.frames.is_empty());
+    // The agent itself, which runs because it was asked to make this dump.
+    let asks = |stack: &Splat| stack.frames.iter().any(|frame| frame.symbol.starts_with("sysrq_handle_"));
+    reader.splats.retain(|stack| !stack.frames.is_empty() && !asks(stack));
     reader.splats
 }
 
@@ -129,6 +131,7 @@ impl Reader {
             time,
             task: String::new(),
             step: self.step,
+            times: 1,
             allowed: false,
             registers: BTreeMap::new(),
             frames: Vec::new(),
@@ -161,15 +164,17 @@ impl Reader {
 
     fn close(&mut self) {
         let Some(Open { mut splat, .. }) = self.open.take() else { return };
-        if self.splats.len() >= SPLATS_MAX {
-            return;
-        }
         // An oops in a place that cannot be unwound still has its pc.
         if splat.frames.is_empty() {
             splat.frames.extend(splat.registers.get("pc").and_then(|pc| frame(pc)));
         }
         splat.fingerprint = fingerprint::of(&splat.kind, &splat.title, &splat.frames);
-        self.splats.push(splat);
+        let same = |other: &&mut Splat| other.fingerprint == splat.fingerprint && other.step == splat.step;
+        if let Some(other) = self.splats.iter_mut().find(same) {
+            other.times = other.times.saturating_add(1);
+        } else if self.splats.len() < SPLATS_MAX {
+            self.splats.push(splat);
+        }
     }
 }
 
@@ -281,9 +286,11 @@ mod tests {
 
     #[test]
     fn a_flood_of_splats_is_capped() {
-        let log = "BUG: a\nCall trace:\n".to_owned() + &" f+0x1/0x2\n".repeat(1000);
-        let splats = find(&log.repeat(100));
+        let log = |n| format!("BUG: a\nCall trace:\n f{n}+0x1/0x2\n") + &" f+0x1/0x2\n".repeat(1000);
+        let splats = find(&(0..100).map(log).collect::<String>());
         assert_eq!((splats.len(), splats[0].frames.len()), (SPLATS_MAX, FRAMES_MAX));
+        let same = find(&log(1).repeat(100));
+        assert_eq!((same.len(), same[0].times), (1, 100));
         let long = find(&format!("BUG: {}", "x".repeat(100_000)));
         assert_eq!(long[0].title.len(), TITLE_MAX);
     }
