@@ -5,7 +5,7 @@
 
 use crate::{
     kernel::Kernel,
-    scenario::{DEFAULT_BUFFER_KB, EventSpec, Requires, TraceSetup},
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Requires, Scenario, TraceSetup},
 };
 use protocol::WriteMode;
 
@@ -38,15 +38,38 @@ pub struct Arm {
     pub mode: WriteMode,
 }
 
+/// The kernel parameters of a scenario. What [`Plan::of`] would do to an empty ring buffer is done
+/// to it before the first event where the command line traces the boot.
+pub fn cmdline(scenario: &Scenario) -> Vec<String> {
+    let parameters = &scenario.cmdline.0;
+    if parameters.is_empty() {
+        return Vec::new();
+    }
+    let trace = &scenario.trace;
+    // The scenario's own words are last, and count.
+    let size = format!("trace_buf_size={}K", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB));
+    let clock = trace.clock.map(|clock| format!("trace_clock={}", clock.name()));
+    let own = parameters.iter().map(KernelParameter::as_str).map(str::to_owned);
+    [size].into_iter().chain(clock).chain(own).collect()
+}
+
 impl Plan {
     /// The plan of a scenario's `trace:`.
-    pub fn of(trace: &TraceSetup) -> Plan {
+    pub fn of(scenario: &Scenario) -> Plan {
+        Plan::arming(&scenario.trace, !scenario.cmdline.0.is_empty())
+    }
+
+    fn arming(trace: &TraceSetup, traced_boot: bool) -> Plan {
         let mut plan = Plan::default();
         // Nothing of the arming itself belongs into the trace.
         plan.set("tracing_on", "0");
-        plan.set("buffer_size_kb", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string());
-        if let Some(clock) = trace.clock {
-            plan.set("trace_clock", clock.name());
+        // A smaller buffer loses its oldest events, another clock all of them (6.12, trace.c:
+        // tracing_set_clock resets the buffer even where the clock stays the same).
+        if !traced_boot {
+            plan.set("buffer_size_kb", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string());
+            if let Some(clock) = trace.clock {
+                plan.set("trace_clock", clock.name());
+            }
         }
         for (option, on) in &trace.options {
             plan.set(format!("options/{}", option.as_str()), if on.0 { "1" } else { "0" });
@@ -97,9 +120,19 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn check(yaml: &str, expect: &[&str]) {
-        let trace: TraceSetup = serde_yaml::from_str(yaml).unwrap();
-        let found: Vec<String> = Plan::of(&trace)
+    fn scenario(trace: &str, cmdline: &str) -> Scenario {
+        let yaml = format!(
+            "summary: x\ntrace: {trace}\ncmdline: {cmdline}\nexpect: [ kernel_log: {{ never: [BUG] }} ]"
+        );
+        Scenario::parse(std::path::Path::new("x.yaml"), &yaml).unwrap()
+    }
+
+    fn check(trace: &str, expect: &[&str]) {
+        check_traced_boot(trace, "[]", expect);
+    }
+
+    fn check_traced_boot(trace: &str, parameters: &str, expect: &[&str]) {
+        let found: Vec<String> = Plan::of(&scenario(trace, parameters))
             .arming
             .iter()
             .map(|arm| {
@@ -113,6 +146,21 @@ mod tests {
     #[test]
     fn nothing_asked_for_still_has_a_buffer() {
         check("{}", &["0 > tracing_on", "4096 > buffer_size_kb"]);
+    }
+
+    #[test]
+    fn what_a_boot_left_in_the_buffer_is_not_cleared() {
+        let trace = "{ clock: mono, buffer_kb: 64, functions: [vfs_read], tracer: function }";
+        check_traced_boot(
+            trace,
+            "initcall_debug trace_event=initcall:*",
+            &["0 > tracing_on", "vfs_read >> set_ftrace_filter", "function > current_tracer"],
+        );
+        assert_eq!(
+            cmdline(&scenario(trace, "initcall_debug trace_event=initcall:*")),
+            ["trace_buf_size=64K", "trace_clock=mono", "initcall_debug", "trace_event=initcall:*"]
+        );
+        assert_eq!(cmdline(&scenario(trace, "[]")), [""; 0]);
     }
 
     #[test]

@@ -3,23 +3,31 @@
 //! Each scenario gets a machine of its own. A result is stored the moment it is there, so a run
 //! that is killed leaves everything it had found; `results.json` is replaced as a whole each time.
 
+pub mod schedule;
+pub mod select;
+pub mod shard;
+mod store;
+pub mod times;
+
 use crate::{
     cache::Cache,
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, qemu},
-    plan::unmet,
-    progress::Progress,
+    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, qemu},
+    plan::{self, unmet},
+    progress::{Progress, Task},
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Found, Scenario},
+    scenario::{Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
 use anyhow::{Context, Result, bail};
+use schedule::{Case, Rounds, Schedule, Turn};
+use select::Selection;
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -29,142 +37,189 @@ use std::{
     thread,
     time::Instant,
 };
+use store::Store;
+use times::Times;
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The repository.
     pub root: PathBuf,
-    /// Names of `kernels/*.yaml`.
-    pub kernels: Vec<String>,
+    /// The scenarios and the kernels they run on.
+    pub selection: Selection,
     /// A local kernel tree that takes the place of the kernels' own source.
     pub kernel_tree: Option<PathBuf>,
-    /// The scenarios, parsed.
-    pub scenarios: Vec<(Found, Scenario)>,
     /// How many machines at once.
     pub jobs: usize,
     /// Where results go; each run makes a directory there.
     pub results: PathBuf,
+    /// How often each scenario runs on each kernel.
+    pub rounds: Rounds,
     /// Start nothing more once a scenario has failed.
     pub fail_fast: bool,
+    /// Of several passes of a scenario, keep only the files of the first. A run without end would
+    /// fill the disk with what nobody asks for.
+    pub forget_passes: bool,
+    /// Start scenarios in an order that this seed decides.
+    pub shuffle: Option<u64>,
+    /// The part of a larger run that the selection is, for the results: `2/5 of 4f2a91c0`.
+    pub shard: Option<String>,
 }
 
 /// Everything that is built before the first machine starts.
 pub struct Prepared {
-    /// The kernels, in the order asked for.
+    /// The kernels, in the order of the selection.
     pub kernels: Vec<Kernel>,
     /// What runs in the guest.
     pub guest: Guest,
+    /// Where the times of earlier runs are.
+    pub cache: Cache,
+    /// Booted machines.
+    pub snapshots: Snapshots,
 }
 
 /// Builds what is not built yet.
 pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<Prepared> {
     let tree = options.kernel_tree.as_deref();
-    let kernels =
-        options.kernels.iter().map(|name| kernel::build(cache, &options.root, name, tree, progress));
+    let kernels = options.selection.kernels.iter();
+    let kernels = kernels.map(|name| kernel::build(cache, &options.root, name, tree, progress));
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
-    Ok(Prepared { kernels, guest })
+    let snapshots = Snapshots::new(cache, progress)?;
+    Ok(Prepared { kernels, guest, cache: cache.clone(), snapshots })
 }
 
 /// Runs everything. `finished` sees each result in the order of the list, as soon as it and all
-/// before it are there. Gives back the results and the directory they are in.
+/// before it are there. Gives back the results and the directory they are in; `latest` points at
+/// it, unless the lab was interrupted, which is an error.
 pub fn run(
     prepared: &Prepared,
     options: &Options,
     progress: &Progress,
     finished: impl FnMut(&ScenarioResult, &Path) + Send,
 ) -> Result<(Results, PathBuf)> {
-    let started = Instant::now();
-    let run_directory = RunDirectory::create(&options.results, &options.kernels)?;
+    let run_directory = RunDirectory::create(&options.results, &options.selection.kernels)?;
     let directory = run_directory.path().to_owned();
-    let work: Vec<_> = prepared
-        .kernels
-        .iter()
-        .flat_map(|kernel| options.scenarios.iter().map(move |(found, scenario)| (kernel, found, scenario)))
-        .collect();
-    let store = Mutex::new(Store {
-        results: empty_results(prepared)?,
-        directory: directory.clone(),
-        started,
-        done: BTreeMap::new(),
-        finished,
-    });
-    let next = AtomicUsize::new(0);
-    let stop = AtomicBool::new(false);
-    let task = progress.task("running scenarios", Some(work.len() as u64));
-    let worker = || -> Result<()> {
+    let work = Work {
+        prepared,
+        options,
+        schedule: schedule(prepared, options),
+        store: Mutex::new(Store::new(empty_results(prepared, options)?, &directory, finished)),
+        directory: &directory,
+        passed: Mutex::default(),
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        progress,
+    };
+    let done = work.all();
+    let store = work.store.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+    // What else was found before an error is in `results.json` already.
+    done?;
+    let interrupted = interrupt::check();
+    let results = store.finish(interrupted.is_ok())?;
+    if let Err(error) = Times::learn(&prepared.cache, &results.scenarios) {
+        progress.line(format!("warning: cannot keep how long scenarios took: {error:#}"));
+    }
+    interrupted?;
+    report::point_latest(&options.results, &directory)?;
+    Ok((results, directory))
+}
+
+fn schedule(prepared: &Prepared, options: &Options) -> Schedule {
+    let selection = &options.selection;
+    if let Some(seed) = options.shuffle {
+        return Schedule::shuffled(selection.cases.len(), seed, options.rounds);
+    }
+    let times = Times::load(&prepared.cache);
+    let seconds = |&case: &Case| {
+        let (kernel, scenario) = selection.names(case);
+        times.get(kernel, scenario)
+    };
+    Schedule::longest_first(&selection.cases.iter().map(seconds).collect::<Vec<_>>(), options.rounds)
+}
+
+/// A run in progress, as its workers share it.
+struct Work<'a, F> {
+    prepared: &'a Prepared,
+    options: &'a Options,
+    schedule: Schedule,
+    store: Mutex<Store<F>>,
+    directory: &'a Path,
+    /// Cases that have passed once and left their files.
+    passed: Mutex<BTreeSet<usize>>,
+    next: AtomicUsize,
+    stop: AtomicBool,
+    progress: &'a Progress,
+}
+
+impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
+    fn all(&self) -> Result<()> {
+        let turns = self.schedule.turns();
+        let task = self.progress.task("running scenarios", turns.map(|turns| turns as u64));
+        let jobs = self.options.jobs.clamp(1, turns.unwrap_or(usize::MAX).max(1));
+        thread::scope(|scope| {
+            let worker = || {
+                let done = self.some(&task);
+                // Without a place for results there is no point in going on.
+                if done.is_err() {
+                    self.stop.store(true, Ordering::SeqCst);
+                }
+                done
+            };
+            let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+            let ends = workers.into_iter().map(|worker| match worker.join() {
+                Ok(result) => result,
+                Err(_) => bail!("a worker panicked"),
+            });
+            // All are waited for before the first error is told.
+            ends.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    /// What one worker does: turn after turn, until there is none or something ends the run.
+    fn some(&self, task: &Task) -> Result<()> {
         loop {
-            let index = next.fetch_add(1, Ordering::SeqCst);
-            if stop.load(Ordering::SeqCst) || interrupt::check().is_err() {
+            if self.stop.load(Ordering::SeqCst) || interrupt::check().is_err() {
                 return Ok(());
             }
-            let Some((kernel, found, scenario)) = work.get(index) else { return Ok(()) };
-            task.note(&found.name);
-            let result = one(kernel, &prepared.guest, found, scenario, &directory);
-            // Told to stop, the lab has no verdict; anything else that went wrong is one.
-            interrupt::check()?;
-            let result = result.unwrap_or_else(|error| lab_error(kernel, found, &error));
-            if options.fail_fast && !result.status.is_good() {
-                stop.store(true, Ordering::SeqCst);
+            let Some(turn) = self.schedule.turn(self.next.fetch_add(1, Ordering::SeqCst)) else {
+                return Ok(());
+            };
+            let Some(result) = self.one(turn)? else { return Ok(()) };
+            if self.options.fail_fast && !result.status.is_good() {
+                self.stop.store(true, Ordering::SeqCst);
             }
-            let mut store = store.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
-            store.done.insert(index, result);
-            task.set(store.done.len() as u64 + store.results.scenarios.len() as u64);
-            store.flush()?;
+            let mut store = self.store.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+            store.add(turn.place, result)?;
+            task.set(store.count() as u64);
         }
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..options.jobs.clamp(1, work.len().max(1))).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a worker panicked"),
-        })
-    })?;
-    drop(task);
-    interrupt::check()?;
-    let mut store = store.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
-    store.finish()?;
-    report::point_latest(&options.results, &directory)?;
-    Ok((store.results, directory))
-}
-
-/// What is there so far.
-struct Store<F> {
-    results: Results,
-    directory: PathBuf,
-    started: Instant,
-    /// Results that wait for an earlier one.
-    done: BTreeMap<usize, ScenarioResult>,
-    finished: F,
-}
-
-impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
-    /// Takes over, in order, what no earlier result is missing for.
-    fn flush(&mut self) -> Result<()> {
-        while let Some(result) = self.done.remove(&self.results.scenarios.len()) {
-            (self.finished)(&result, &self.directory);
-            self.results.scenarios.push(result);
-        }
-        self.results.run.seconds = self.started.elapsed().as_secs_f64();
-        report::write_json(&self.results, &self.directory)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        // With --fail-fast there can be gaps; what came after them still counts.
-        for (_, result) in std::mem::take(&mut self.done) {
-            (self.finished)(&result, &self.directory);
-            self.results.scenarios.push(result);
+    /// One turn; nothing, if the lab was told to stop, for then it has no verdict.
+    fn one(&self, turn: Turn) -> Result<Option<ScenarioResult>> {
+        let case = self.options.selection.cases[turn.case];
+        let kernel = &self.prepared.kernels[case.kernel];
+        let (found, scenario) = &self.options.selection.scenarios[case.scenario];
+        let Prepared { guest, snapshots, .. } = self.prepared;
+        let result = repeat(kernel, guest, snapshots, found, scenario, turn.repeat, self.directory);
+        if interrupt::check().is_err() {
+            return Ok(None);
         }
-        self.results.run.complete = true;
-        self.results.run.seconds = self.started.elapsed().as_secs_f64();
-        report::write_json(&self.results, &self.directory)?;
-        report::write_junit(&self.results, &self.directory)
+        // Anything else that went wrong is a verdict.
+        let mut result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        if self.options.forget_passes && result.status == Status::Passed {
+            let mut passed = self.passed.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
+            if !passed.insert(turn.case) {
+                let directory = self.directory.join(std::mem::take(&mut result.directory));
+                fs::remove_dir_all(&directory)
+                    .with_context(|| format!("cannot remove `{}`", directory.display()))?;
+            }
+        }
+        Ok(Some(result))
     }
 }
 
-fn empty_results(prepared: &Prepared) -> Result<Results> {
+fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
     let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
     let kernels = prepared.kernels.iter().map(|kernel| KernelInfo {
         name: kernel.name.clone(),
@@ -178,6 +233,8 @@ fn empty_results(prepared: &Prepared) -> Result<Results> {
             seconds: 0.0,
             first_machine_micros: report::now_micros(),
             complete: false,
+            shuffle: options.shuffle,
+            shard: options.shard.clone(),
         },
         host: Host {
             architecture: std::env::consts::ARCH.to_owned(),
@@ -195,12 +252,29 @@ fn empty_results(prepared: &Prepared) -> Result<Results> {
 pub fn one(
     kernel: &Kernel,
     guest: &Guest,
+    snapshots: &Snapshots,
     found: &Found,
     scenario: &Scenario,
     run: &Path,
 ) -> Result<ScenarioResult> {
+    repeat(kernel, guest, snapshots, found, scenario, None, run)
+}
+
+/// One of several runs of a scenario on a kernel, each with a directory of its own.
+fn repeat(
+    kernel: &Kernel,
+    guest: &Guest,
+    snapshots: &Snapshots,
+    found: &Found,
+    scenario: &Scenario,
+    repeat: Option<u32>,
+    run: &Path,
+) -> Result<ScenarioResult> {
     let started = Instant::now();
-    let relative = format!("{}/{}", kernel.name, found.name);
+    let mut relative = format!("{}/{}", kernel.name, found.name);
+    if let Some(number) = repeat {
+        relative += &format!("@{number}");
+    }
     let (verdict, recording) = match unmet(&scenario.requires, kernel) {
         Some(reason) => {
             (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
@@ -209,7 +283,7 @@ pub fn one(
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, scenario, place.path());
+            let recording = record(kernel, guest, snapshots, scenario, place.path());
             let verdict = judge(scenario, &recording, place.path());
             place.put()?;
             (verdict, recording)
@@ -218,6 +292,7 @@ pub fn one(
     Ok(ScenarioResult {
         name: found.name.clone(),
         kernel: kernel.name.clone(),
+        repeat,
         status: verdict.status,
         reason: verdict.reason,
         seconds: started.elapsed().as_secs_f64(),
@@ -232,10 +307,11 @@ pub fn one(
 }
 
 /// The result of a scenario that the lab could not run.
-fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioResult {
+fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow::Error) -> ScenarioResult {
     ScenarioResult {
         name: found.name.clone(),
         kernel: kernel.name.clone(),
+        repeat,
         status: Status::LabError,
         reason: format!("{error:#}"),
         seconds: 0.0,
@@ -249,8 +325,13 @@ fn lab_error(kernel: &Kernel, found: &Found, error: &anyhow::Error) -> ScenarioR
     }
 }
 
-fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Recording {
-    let spec = machine_spec(kernel, guest);
+fn record(
+    kernel: &Kernel,
+    guest: &Guest,
+    snapshots: &Snapshots,
+    scenario: &Scenario,
+    directory: &Path,
+) -> Recording {
     let modules = match guest.modules.of(scenario, kernel) {
         Ok(modules) => modules,
         Err(error) => {
@@ -258,7 +339,13 @@ fn record(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path)
             return Recording { death, ..Recording::default() };
         }
     };
-    match Machine::boot(&spec, directory, BOOT_DEADLINE) {
+    let mut spec = machine_spec(kernel, guest);
+    spec.cmdline.extend(plan::cmdline(scenario));
+    let machine = match scenario.fresh {
+        Fresh::Snapshot => Machine::pristine(&spec, snapshots, directory),
+        Fresh::Boot => Machine::boot(&spec, directory, BOOT_DEADLINE),
+    };
+    match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }

@@ -1,18 +1,24 @@
-//! Every scenario on every kernel under test, each a test of its own.
+//! Every scenario on every kernel under test, each a test of its own: its verdict, and its trace as
+//! trace-cmd reads it.
 //!
 //! Kernels are those of FTRACE_LAB_KERNELS (names separated by commas), else the default one. They
 //! are built when the first test needs them. Works under `cargo test` and under cargo-nextest.
 
+mod compare;
+
 use anyhow::{Context, Result};
+use compare::compare;
 use lab::{
     cache::Cache,
     guest::{self, Guest},
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
+    machine::Snapshots,
     progress::Progress,
     report::Terminal,
     run,
     scenario::{self, Found, Scenario},
+    stored::TRACE,
     verdict::Status,
 };
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -61,7 +67,7 @@ fn kernels() -> Vec<String> {
 
 /// What tests share: each kernel and the guest are looked up once.
 struct Bench {
-    built: Mutex<BTreeMap<String, Arc<(Kernel, Guest)>>>,
+    built: Mutex<BTreeMap<String, Arc<(Kernel, Guest, Snapshots)>>>,
 }
 
 impl Bench {
@@ -70,10 +76,18 @@ impl Bench {
         let built = self.built(kernel).map_err(|error| format!("{error:#}"))?;
         // Below the build directory; a failed test's files stay there to be looked at.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        let result = run::one(&built.0, &built.1, found, &scenario, directory.path());
+        let result = run::one(&built.0, &built.1, &built.2, found, &scenario, directory.path());
         let result = result.map_err(|error| format!("{error:#}"))?;
         match result.status {
-            Status::Passed => Ok(Completion::Completed),
+            Status::Passed => {
+                // What the lab read, trace-cmd reads too.
+                let trace = directory.path().join(&result.directory).join(TRACE);
+                compare(&trace).map_err(|error| {
+                    let kept = directory.keep();
+                    format!("{error:#}\nfiles: {}", kept.join(&result.directory).display())
+                })?;
+                Ok(Completion::Completed)
+            }
             Status::Unsupported => Ok(Completion::ignored_with(result.reason)),
             _ => {
                 let kept = directory.keep();
@@ -82,17 +96,18 @@ impl Bench {
         }
     }
 
-    fn built(&self, name: &str) -> Result<Arc<(Kernel, Guest)>> {
+    fn built(&self, name: &str) -> Result<Arc<(Kernel, Guest, Snapshots)>> {
         let mut built = self.built.lock().ok().context("another test panicked while it built a kernel")?;
         if let Some(built) = built.get(name) {
             return Ok(Arc::clone(built));
         }
         let progress = Progress::new();
-        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
+        prerequisites::ensure(Need::Test, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
         let cache = Cache::open()?;
         let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
-        let pair = Arc::new((kernel, guest::build(&cache, &root(), &progress)?));
-        built.insert(name.to_owned(), Arc::clone(&pair));
-        Ok(pair)
+        let guest = guest::build(&cache, &root(), &progress)?;
+        let all = Arc::new((kernel, guest, Snapshots::new(&cache, &progress)?));
+        built.insert(name.to_owned(), Arc::clone(&all));
+        Ok(all)
     }
 }

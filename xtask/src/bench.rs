@@ -23,6 +23,8 @@ pub(crate) struct Bench {
 enum Name {
     /// Cold boot against a bare /init, and an unchanged rerun
     Boot,
+    /// A pristine machine for each scenario: restore, memory, and runs of up to 200 scenarios
+    Isolation,
 }
 
 impl Bench {
@@ -31,6 +33,7 @@ impl Bench {
         let cache = self.setup.ensure(Need::Test, &progress)?;
         let figures = match self.name {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
+            Name::Isolation => bench::isolation(&cache, root(), &env::current_exe()?, &progress)?,
         };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);

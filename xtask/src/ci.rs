@@ -21,9 +21,12 @@ impl Test {
         kernel::build(&cache, root(), kernel::DEFAULT, None, &progress)?;
         guest::build(&cache, root(), &progress)?;
         let shell = shell()?;
-        cmd!(shell, "cargo test --workspace").run()?;
-        cmd!(shell, "cargo test -p lab --test scenarios").run()?;
-        Ok(exit::SUCCESS)
+        // Both, whatever the first one finds; the scenarios last, so that their count is.
+        let units = cmd!(shell, "cargo test --workspace --no-fail-fast").run();
+        let scenarios = cmd!(shell, "cargo test --workspace --test scenarios").run();
+        let failed = [units, scenarios].into_iter().filter_map(Result::err);
+        let failed = failed.inspect(|error| eprintln!("error: {error}")).count();
+        Ok(if failed == 0 { exit::SUCCESS } else { exit::FAILED })
     }
 }
 

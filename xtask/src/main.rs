@@ -32,7 +32,7 @@ const EXIT_CODES: &str = "Exit codes: 0 all passed (unsupported allowed), 1 at l
 enum Verb {
     /// Run scenarios on kernels, and everything around it
     #[command(subcommand)]
-    Lab(Lab),
+    Lab(Box<Lab>),
     /// Show every prerequisite, its version, and whether it will do
     #[command(after_help = "Example:\n  cargo xtask doctor")]
     Doctor,
@@ -55,6 +55,21 @@ enum Lab {
     Judge(judge::Judge),
     Trace(trace::Print),
     Schema(schema::Schema),
+}
+
+impl Lab {
+    fn run(self) -> Result<u8> {
+        match self {
+            Lab::Run(verb) => verb.run(),
+            Lab::List(verb) => verb.run(),
+            Lab::Check(verb) => verb.run(),
+            Lab::Kernels(verb) => verb.run(),
+            Lab::Build(verb) => verb.run(),
+            Lab::Judge(verb) => verb.run(),
+            Lab::Trace(verb) => verb.run(),
+            Lab::Schema(verb) => verb.run(),
+        }
+    }
 }
 
 /// The documented exit codes.
@@ -83,14 +98,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<u8> {
     interrupt::install()?;
     match arguments.verb {
-        Verb::Lab(Lab::Run(verb)) => verb.run(),
-        Verb::Lab(Lab::List(verb)) => verb.run(),
-        Verb::Lab(Lab::Check(verb)) => verb.run(),
-        Verb::Lab(Lab::Kernels(verb)) => verb.run(),
-        Verb::Lab(Lab::Build(verb)) => verb.run(),
-        Verb::Lab(Lab::Judge(verb)) => verb.run(),
-        Verb::Lab(Lab::Trace(verb)) => verb.run(),
-        Verb::Lab(Lab::Schema(verb)) => verb.run(),
+        Verb::Lab(verb) => verb.run(),
         Verb::Doctor => doctor::run(),
         Verb::Test(verb) => verb.run(),
         Verb::Ci => ci::run(),

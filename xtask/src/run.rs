@@ -2,17 +2,29 @@
 
 use crate::{Usage, exit, root, setup::Setup};
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, builder::TypedValueParser};
 use lab::{
     host::prerequisites::Need,
     kernel,
     progress::Progress,
-    report::{Terminal, summary},
-    run::{Options, prepare, run},
+    report::{Rates, Terminal, now_micros, side_by_side, summary},
+    run::{
+        Options, prepare, run,
+        schedule::Rounds,
+        select::{Selection, failed},
+        shard::Shard,
+        times::Times,
+    },
     scenario::{self, Found, Scenario},
+    stored::TRACE,
+    trace::{Event, Trace, diff},
 };
 use regex::Regex;
-use std::{path::PathBuf, thread};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// Build what is missing, boot each kernel and run scenarios on it
 #[derive(Args)]
@@ -20,13 +32,17 @@ use std::{path::PathBuf, thread};
     cargo xtask lab run --yes                          every scenario on the default kernel\n  \
     cargo xtask lab run scenarios/probes               those of one area\n  \
     cargo xtask lab run --filter eventfd --jobs 1 -v   by name, with every step and expectation\n  \
-    cargo xtask lab run --kernel-tree ~/linux          on a kernel tree of yours\n\n\
+    cargo xtask lab run --kernel-tree ~/linux          on a kernel tree of yours\n  \
+    cargo xtask lab run --rerun-failed                 what failed the last time\n  \
+    cargo xtask lab run probes/remove --repeat 50      how often does it pass?\n  \
+    cargo xtask lab run probes/remove --until-fail     until it does not\n  \
+    cargo xtask lab run --shard 2/5 --times nightly/   one machine of five\n\n\
     Results go to results/<time>-<kernel>/, and results/latest points at them.")]
 pub(crate) struct Run {
     /// Scenario files or directories of them [default: scenarios/]
     paths: Vec<PathBuf>,
-    /// A kernel of kernels/*.yaml; may be given several times
-    #[arg(long = "kernel", value_name = "NAME", default_value = kernel::DEFAULT)]
+    /// A kernel of kernels/*.yaml; may be given several times [default: 6.12]
+    #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
@@ -34,9 +50,28 @@ pub(crate) struct Run {
     /// Only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
+    /// Only what failed in results/latest, on the kernels it failed on
+    #[arg(long, conflicts_with = "shard")]
+    rerun_failed: bool,
+    /// Only part I of N, split so that all take about as long by --times; the same everywhere
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Results of an earlier run, or of its shards: how long scenarios take, for --shard; without it all
+    /// count the same. May be given several times
+    #[arg(long, value_name = "RESULTS", requires = "shard")]
+    times: Vec<PathBuf>,
     /// How many machines run at once [default: one a CPU]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
+    /// Run everything N times and show how often each scenario passes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: Option<u32>,
+    /// Repeat until something fails, or --repeat N times; of passes only the first keeps its files
+    #[arg(long)]
+    until_fail: bool,
+    /// Start scenarios in an order that SEED decides: a number, or `random`, which shows the number
+    #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
+    shuffle: Option<u64>,
     /// Where results go [default: results/]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -50,30 +85,111 @@ pub(crate) struct Run {
     setup: Setup,
 }
 
+fn seed(text: String) -> Result<u64, std::num::ParseIntError> {
+    if text == "random" { Ok(now_micros()) } else { text.parse() }
+}
+
 impl Run {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
-        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let (selection, shard) = self.selection(&progress)?;
+        if let Some(seed) = self.shuffle {
+            println!("shuffled by --shuffle {seed}");
+        }
+        if let Some(shard) = &shard {
+            println!("shard {shard}: {} to run", selection.cases.len());
+        }
+        if selection.cases.is_empty() {
+            println!("nothing to run");
+            return Ok(exit::SUCCESS);
+        }
         let cache = self.setup.ensure(Need::Run, &progress)?;
         let options = Options {
             root: root().to_owned(),
-            kernels: self.kernels,
-            kernel_tree: self.kernel_tree,
-            scenarios,
+            selection,
+            kernel_tree: self.kernel_tree.clone(),
             jobs: self
                 .jobs
                 .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
-            results: self.results.unwrap_or_else(|| root().join("results")),
-            fail_fast: self.fail_fast,
+            results: self.results(),
+            rounds: self.rounds(),
+            fail_fast: self.fail_fast || self.until_fail,
+            forget_passes: self.until_fail,
+            shuffle: self.shuffle,
+            shard,
         };
         let prepared = prepare(&cache, &options, &progress)?;
         let terminal = Terminal::new(self.verbose);
-        let (results, directory) = run(&prepared, &options, &progress, |result, run| {
+        let mut rates = Rates::default();
+        let ran = run(&prepared, &options, &progress, |result, run| {
+            rates.add(result, run);
             progress.suspend(|| print!("{}", terminal.result(result, run)));
-        })?;
+        });
+        // An endless run is ended by Ctrl-C, and its rates are what it was for.
+        if options.rounds != Rounds::One && !rates.is_empty() {
+            print!("\n{rates}");
+            show_flakes(&rates);
+        }
+        let (results, directory) = ran?;
         println!("{}\nresults: {}", summary(&results), directory.display());
         Ok(code(&results))
+    }
+
+    fn results(&self) -> PathBuf {
+        self.results.clone().unwrap_or_else(|| root().join("results"))
+    }
+
+    fn rounds(&self) -> Rounds {
+        match (self.repeat, self.until_fail) {
+            (Some(count), _) => Rounds::Count(count),
+            (None, true) => Rounds::Endless,
+            (None, false) => Rounds::One,
+        }
+    }
+
+    /// What to run, and which part of which split it is.
+    fn selection(&self, progress: &Progress) -> Result<(Selection, Option<String>)> {
+        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let failed = if self.rerun_failed { Some(failed(&self.results().join("latest"))?) } else { None };
+        let mut kernels = self.kernels.clone();
+        if let (true, Some(failed)) = (kernels.is_empty(), &failed) {
+            kernels = failed.iter().map(|(kernel, _)| kernel.clone()).collect();
+        } else if kernels.is_empty() {
+            kernels.push(kernel::DEFAULT.to_owned());
+        }
+        let mut named = BTreeSet::new();
+        kernels.retain(|kernel| named.insert(kernel.clone()));
+        let mut selection = Selection::all(kernels, scenarios);
+        if let Some(failed) = &failed {
+            for (kernel, name) in selection.keep(failed) {
+                progress.line(format!("{name} failed on {kernel}, too, and is not among what is asked for"));
+            }
+            if selection.cases.is_empty() && !failed.is_empty() {
+                return Err(Usage("nothing that failed is among what is asked for".into()).into());
+            }
+        }
+        let Some(shard) = self.shard else { return Ok((selection, None)) };
+        let split = selection.keep_shard(shard, &Times::of_results(&self.times)?);
+        Ok((selection, Some(format!("{shard} of {split}"))))
+    }
+}
+
+/// Of each scenario that passed and failed, where a failure's trace parts from a pass's.
+fn show_flakes(rates: &Rates) {
+    let compared = |passed: &Path, failed: &Path| {
+        let (passed, failed) = (Trace::open(&passed.join(TRACE))?, Trace::open(&failed.join(TRACE))?);
+        let wants: [fn(&Event<'_>) -> bool; 2] = [|event| !diff::is_agents(event); 2];
+        diff::compare([&passed, &failed], wants)
+    };
+    for flake in rates.flakes() {
+        println!("\n{} on {}: A passed, B failed", flake.name, flake.kernel);
+        match compared(&flake.passed, &flake.failed) {
+            Ok(comparison) => print!("{}", side_by_side(&comparison)),
+            // The rates stand without it.
+            Err(error) => println!("their traces cannot be compared: {error:#}"),
+        }
+        println!("again: cargo xtask lab trace diff {} {}", flake.passed.display(), flake.failed.display());
     }
 }
 

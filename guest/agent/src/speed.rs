@@ -6,7 +6,7 @@
 use std::{hint::black_box, time::Instant};
 
 /// Rounds of arithmetic and memory.
-const ROUNDS: u32 = 1_000_000;
+const ROUNDS: u32 = 200_000;
 
 /// A system call every so many rounds.
 const ROUNDS_A_CALL: u32 = 256;

@@ -1,8 +1,10 @@
 //! What the lab promises about its speed, measured: ratios within one run, under stable names.
 
 mod boot;
+mod isolation;
 
 pub use boot::boot;
+pub use isolation::isolation;
 
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};

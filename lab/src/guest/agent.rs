@@ -25,8 +25,12 @@ pub(super) fn build(cache: &Cache, root: &Path, compiler: &str, progress: &Progr
     let waiting = || progress.line("another lab is building the agent; waiting");
     let entry = cache.entry("agent", &key, waiting, |into| {
         let _task = progress.task("building the agent", None);
-        // Kept, so that a change of the agent does not build its dependencies again.
-        let label = KeyBuilder::default().input("toolchain", toolchain.identity()).finish("target");
+        // Kept, so that a change of the agent does not build its dependencies again. A checkout has its
+        // own: to cargo, equal packages of two checkouts in one directory are one and the same.
+        let label = KeyBuilder::default()
+            .input("toolchain", toolchain.identity())
+            .input("root", root.as_os_str().as_encoded_bytes())
+            .finish("target");
         let target = cache.directory(&format!("agent-target/{}", label.as_str()))?;
         toolchain.cargo_build(root, PACKAGE, &target).run().context("cannot build the agent")?;
         let built = toolchain.built(&target, PACKAGE);

@@ -114,7 +114,8 @@ impl Apt {
             .tempdir_in(into)
             .with_context(|| format!("cannot make a directory in `{}`", into.display()))?;
         let total_bytes: u64 = plan.iter().map(|download| download.size_bytes).sum();
-        let task = self.progress.task(format!("downloading {names} (MB)"), Some(total_bytes / 1_000_000));
+        let megabytes = total_bytes.div_ceil(1_000_000);
+        let task = self.progress.task(format!("downloading {names}, {megabytes} MB"), Some(megabytes));
         root.tool("apt-get")
             .args(["download", "--quiet"])
             .args(packages)

@@ -8,7 +8,9 @@ use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use std::{
     fmt::{self, Write as _},
+    io::{IsTerminal, stdin},
     path::Path,
+    process::Command,
     str::FromStr,
 };
 
@@ -107,8 +109,9 @@ const TABLE: [Prerequisite; 19] = [
         need: Need::Never,
         ..program("ccache", "ccache", "building kernels faster a second time")
     },
-    Prerequisite { need: Need::Never, ..program("git", "git", "kernel sources from git") },
-    Prerequisite { need: Need::Never, ..program("curl", "curl", "kernel sources from tarballs") },
+    // The tests use both without a network, on local repositories and file URLs.
+    Prerequisite { need: Need::Test, ..program("git", "git", "kernel sources from git") },
+    Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
 ];
 
 /// A tool's version: numbers joined by dots, compared as numbers and shown as they were written.
@@ -294,8 +297,9 @@ fn missing_now(need: Need) -> Vec<Check> {
 
 /// The one command that installs what is missing.
 fn command(missing: &[Check], privileged: bool) -> String {
-    let mut command = if privileged { String::new() } else { "sudo ".to_owned() };
-    command += "apt-get install -y --no-install-recommends";
+    let sudo = if privileged { "" } else { "sudo " };
+    // Images of containers come without package lists.
+    let mut command = format!("{sudo}apt-get update && {sudo}apt-get install -y --no-install-recommends");
     for package in packages(missing) {
         write!(command, " {package}").ok();
     }
@@ -315,26 +319,35 @@ fn install(missing: &[Check], privileged: bool, progress: &Progress) -> Result<(
         // Another apt, such as the one that upgrades unattended, is waited for.
         tool.args(["DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get", "-o", "DPkg::Lock::Timeout=300"])
     };
-    if !privileged && Tool::new("sudo").args(["-n", "true"]).run().is_err() {
+    if !privileged && !may_sudo() {
         bail!(
-            "cannot install packages without a password: run this, then try again\n    {}",
+            "cannot install packages: sudo does not let this user; have someone run this, then try again\n    {}",
             command(missing, privileged)
         );
     }
     let packages = packages(missing);
-    let task = progress.task(format!("installing {}", packages.join(" ")), None);
-    task.note("reading the package lists");
+    let task = progress.task("reading the package lists", None);
     if let Err(error) = apt_get().arg("update").run() {
         // Often a third party's list; what is wanted here is Debian's.
         progress.line(format!("warning: {error:#}"));
     }
-    task.note("installing");
+    drop(task);
+    let _task = progress.task(format!("installing {}", packages.join(" ")), None);
     apt_get()
         .args(["install", "-y", "--no-install-recommends"])
         .args(packages)
         .run()
         .with_context(|| format!("cannot install packages; by hand: {}", command(missing, privileged)))?;
     Ok(())
+}
+
+/// Whether sudo will run things, once it was given a password if there is someone to ask for it.
+fn may_sudo() -> bool {
+    if Tool::new("sudo").args(["-n", "true"]).run().is_ok() {
+        return true;
+    }
+    // Not as a `Tool`: it has to have the terminal to ask on.
+    stdin().is_terminal() && Command::new("sudo").arg("-v").status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -378,8 +391,14 @@ mod tests {
             Check::of(&make, true, "3.81".parse().ok()),
             Check::of(&program("unxz", "xz-utils", "sources"), false, None),
         ];
-        assert_eq!(command(&missing, false), "sudo apt-get install -y --no-install-recommends make xz-utils");
-        assert_eq!(command(&missing, true), "apt-get install -y --no-install-recommends make xz-utils");
+        assert_eq!(
+            command(&missing, false),
+            "sudo apt-get update && sudo apt-get install -y --no-install-recommends make xz-utils"
+        );
+        assert_eq!(
+            command(&missing, true),
+            "apt-get update && apt-get install -y --no-install-recommends make xz-utils"
+        );
         let command = Some(command(&missing, false));
         let text = MissingPrerequisites { missing: missing.clone(), command }.to_string();
         for expect in

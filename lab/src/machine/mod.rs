@@ -9,11 +9,13 @@ mod death;
 mod monitor;
 mod port;
 pub mod qemu;
+mod snapshot;
 mod speed;
 
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
 pub use qemu::{Accelerator, MachineSpec};
+pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
 
 use crate::host::process::die_with_parent;
@@ -22,12 +24,14 @@ use console::Console;
 use monitor::{Ending, Monitor};
 use port::{Port, PortState};
 use protocol::{FrameError, Hello, Reply, Request};
+use qemu::Memory;
 use rustix::{
     io::{FdFlags, fcntl_setfd},
     process::Signal,
 };
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::{
         fd::{AsRawFd, BorrowedFd},
         unix::{net::UnixStream, process::CommandExt},
@@ -52,24 +56,32 @@ pub struct Machine {
     console: Console,
     log: PathBuf,
     hello: Hello,
+    /// What it was restored from, which stays in the cache as long as this is held.
+    snapshot: Option<File>,
 }
 
 impl Machine {
     /// Starts QEMU and waits for the agent. `directory` gets `console.txt` and `qemu.log`.
     pub fn boot(spec: &MachineSpec, directory: &Path, deadline: Duration) -> Result<Machine, Death> {
-        let mut machine = Machine::start(spec, directory).map_err(Death::Lab)?;
-        match machine.call(&Request::Hello, deadline) {
+        let mut machine = Machine::start(spec, Memory::Anonymous, directory).map_err(Death::Lab)?;
+        machine.greet(deadline)?;
+        Ok(machine)
+    }
+
+    /// Waits for the agent's first word.
+    fn greet(&mut self, deadline: Duration) -> Result<(), Death> {
+        match self.call(&Request::Hello, deadline) {
             Ok(Reply::Hello(hello)) if hello.version == protocol::VERSION => {
-                machine.hello = hello;
-                Ok(machine)
+                self.hello = hello;
+                Ok(())
             }
             Ok(other) => Err(Death::AgentLost(format!("its greeting was {other:?}"))),
-            Err(Death::Deadline { after, .. }) => Err(Death::NoBoot { after, console: machine.console() }),
+            Err(Death::Deadline { after, .. }) => Err(Death::NoBoot { after, console: self.console() }),
             Err(death) => Err(death),
         }
     }
 
-    fn start(spec: &MachineSpec, directory: &Path) -> Result<Machine> {
+    fn start(spec: &MachineSpec, memory: Memory<'_>, directory: &Path) -> Result<Machine> {
         let log = directory.join("qemu.log");
         let (console, console_end) = UnixStream::pair()?;
         let (port, port_end) = UnixStream::pair()?;
@@ -79,7 +91,7 @@ impl Machine {
             agent: port_end.as_raw_fd(),
             monitor: monitor_end.as_raw_fd(),
         };
-        let arguments = qemu::arguments(spec, Accelerator::of_host(), sockets);
+        let arguments = qemu::arguments(spec, Accelerator::of_host(), memory, sockets);
         let ends = Arc::new([console_end, port_end, monitor_end]);
         let expression = {
             let ends = Arc::clone(&ends);
@@ -112,7 +124,8 @@ impl Machine {
             }
         };
         let port_state = PortState::default();
-        Ok(Machine { qemu, monitor, port, port_state, console, log, hello: Hello::default() })
+        let hello = Hello::default();
+        Ok(Machine { qemu, monitor, port, port_state, console, log, hello, snapshot: None })
     }
 
     /// What the agent said of itself when it greeted.

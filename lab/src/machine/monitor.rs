@@ -1,8 +1,11 @@
 //! QMP: what QEMU tells of its guest.
 
-use qapi::{Qmp, Stream, qmp};
+use qapi::{Execute, ExecuteError, Qmp, Stream, qmp};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::{
-    io::{self, BufRead, BufReader},
+    fs::File,
+    io::{self, BufRead, BufReader, IoSlice},
+    mem::MaybeUninit,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
@@ -43,6 +46,27 @@ impl Monitor {
         Ok(Monitor { qmp })
     }
 
+    /// Has QEMU do something.
+    pub(super) fn execute<C: qmp::QmpCommand>(&mut self, command: &C) -> io::Result<C::Ok> {
+        self.qmp.execute(command).map_err(into_io)
+    }
+
+    /// Hands a file over, which commands then know as `fd:NAME`.
+    pub(super) fn hand_over(&mut self, name: &str, file: &File) -> io::Result<()> {
+        let command = qmp::getfd { fdname: name.to_owned() };
+        let mut line = serde_json::to_vec(&Execute::<&qmp::getfd>::from(&command))?;
+        line.push(b'\n');
+        let fds = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let sent = sendmsg(self.fd(), &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        if sent < line.len() {
+            return Err(io::Error::other("the monitor takes no more commands"));
+        }
+        self.qmp.read_response::<qmp::getfd>().map(drop).map_err(into_io)
+    }
+
     /// Readable when there is an event, or when QEMU is gone.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.qmp.inner().get_ref_write().as_fd()
@@ -58,6 +82,14 @@ impl Monitor {
             Some(ending) => Ok(Some(ending)),
             None => asked.and(answered.map(drop).map_err(io::Error::from)).map(|()| None),
         }
+    }
+}
+
+/// QEMU's own words where it refused.
+fn into_io(error: ExecuteError) -> io::Error {
+    match error {
+        ExecuteError::Io(error) => error,
+        ExecuteError::Qapi(error) => io::Error::other(error.desc),
     }
 }
 

@@ -1,9 +1,10 @@
 //! How fast a guest is, against the machine that deadlines are written for.
 //!
 //! The reference is a guest under QEMU 7.2's emulation (TCG, `-cpu max,pauth-impdef=on`) on a 2 GHz
-//! x86-64 core with nothing else to do. There the agent's loop, a million dependent rounds of
-//! xorshift, takes [`REFERENCE_MICROS`]. A guest that takes twice as long gets twice the time for
-//! everything; one that is faster gets no less.
+//! x86-64 core with nothing else to do. There the agent's loop, 200,000 rounds of arithmetic and of
+//! memory with a system call every 256th, takes [`REFERENCE_MICROS`].
+//! A guest that takes twice as long gets twice the time for everything; one that is faster gets no
+//! less.
 
 use protocol::Hello;
 

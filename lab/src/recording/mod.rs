@@ -169,7 +169,7 @@ impl Recorder<'_> {
         recording: &mut Recording,
         stage: &mut String,
     ) -> Result<(), Death> {
-        let plan = Plan::of(&scenario.trace);
+        let plan = Plan::of(scenario);
         recording.unarmed = self.arm(&plan)?;
         if recording.unarmed.is_some() {
             recording.kernel_log = self.kernel_log()?;

@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::{fs, path::Path};
+use std::{borrow::Cow, fs, path::Path};
 
 /// Where workloads are pushed to.
 const WORKLOADS: &str = "/workloads";
@@ -68,8 +68,8 @@ impl Recorder<'_> {
             other => return Err(unexpected("a new process", &other)),
         };
         let (ended, said) = self.wait(child)?;
-        output.push(self.keep(number, "stdout", &said.stdout)?);
-        output.push(self.keep(number, "stderr", &said.stderr)?);
+        output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
+        output.push(self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?);
         let mut failures = Vec::new();
         let expected = format!("exit status {}", step.exit);
         if ended != expected {
@@ -78,6 +78,13 @@ impl Recorder<'_> {
         }
         check_text("stdout", step.stdout.as_ref(), &said.stdout, &mut failures);
         check_text("stderr", step.stderr.as_ref(), &said.stderr, &mut failures);
+        if said.dropped > 0 && !failures.is_empty() {
+            let kib = OUTPUT_MAX >> 10;
+            failures.push(format!(
+                "of its output {} bytes beyond the first {kib} KiB were dropped",
+                said.dropped
+            ));
+        }
         Ok(failures)
     }
 
@@ -142,6 +149,11 @@ impl Recorder<'_> {
             check_text("error_log", Some(check), log, &mut failures);
         } else if step.error_log.is_some() {
             failures.push("`error_log` cannot be read".into());
+        } else if !failures.is_empty()
+            && let Reply::Data(log) = self.call(&read("error_log"))?
+            && let Some(entry) = error_of(&String::from_utf8_lossy(&log), &step.text)
+        {
+            failures.push(entry);
         }
         Ok(failures)
     }
@@ -167,10 +179,28 @@ impl Recorder<'_> {
     }
 }
 
+/// An output that is stored: one that was cut says so at its end.
+fn whole_or_said(output: &[u8], dropped: u64) -> Cow<'_, [u8]> {
+    if dropped == 0 || output.len() < OUTPUT_MAX as usize {
+        return Cow::Borrowed(output);
+    }
+    let note = format!("\n[ftrace-lab: {dropped} more bytes of output were dropped]\n");
+    Cow::Owned([output, note.as_bytes()].concat())
+}
+
 fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {
     if let Some(Err(reason)) = check.map(|check| check.check(&String::from_utf8_lossy(data))) {
         failures.push(format!("{what}: {reason}"));
     }
+}
+
+/// The last entry of `error_log` if it is about the command that was written: what is wrong, the
+/// command, and a `^` below the place.
+fn error_of(log: &str, command: &str) -> Option<String> {
+    let lines: Vec<_> = log.trim_end().lines().collect();
+    let [.., what, shown, place] = lines.as_slice() else { return None };
+    shown.strip_prefix("  Command: ").filter(|shown| *shown == command)?;
+    Some(format!("{what}\n{shown}\n{place}"))
 }
 
 pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
@@ -184,5 +214,24 @@ pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failur
         }
         (Some(expected), _) => failures.push(format!("expected {expected}, found success")),
         (None, _) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_reason_belongs_to_the_command() {
+        let first =
+            "[   12.3] trace_kprobe: error: Invalid argument name\n  Command: p:x f a-b=1\n             ^\n";
+        let second = "[   12.4] trace_kprobe: error: Bad symbol\n  Command: p:x nope\n               ^\n";
+        let check = |log: &str, command, expect: Option<&str>| {
+            assert_eq!(error_of(log, command).as_deref(), expect, "{log}");
+        };
+        let log = format!("{first}{second}");
+        check(&log, "p:x nope", Some(second.trim_end()));
+        check(&log, "p:x f a-b=1", None);
+        check("", "p:x nope", None);
     }
 }

@@ -38,7 +38,7 @@ fn case(scenario: &ScenarioResult) -> TestCase {
         status.set_type(scenario.status.to_string());
         status.set_description(scenario.reason.clone());
     }
-    let mut case = TestCase::new(&scenario.name, status);
+    let mut case = TestCase::new(scenario.label(), status);
     case.set_classname(&scenario.kernel);
     case.set_time(Duration::from_secs_f64(scenario.seconds));
     case

@@ -1,11 +1,18 @@
 //! Verdicts → what is stored and shown: `results.json`, `junit.xml`, the terminal.
 
+#[cfg(test)]
+pub(crate) mod fixture;
 mod junit;
 mod model;
+mod parting;
 mod place;
+mod rates;
 mod terminal;
 
 pub use junit::write_junit;
 pub use model::{Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult, StepResult};
+pub use parting::side_by_side;
+pub(crate) use place::write_whole;
 pub use place::{Place, RunDirectory, now, now_micros, point_latest, write_json};
+pub use rates::{Flake, Rates};
 pub use terminal::{Terminal, summary};

@@ -19,7 +19,8 @@ pub struct Results {
     pub qemu: Qemu,
     /// The kernels under test.
     pub kernels: Vec<KernelInfo>,
-    /// One entry for each scenario and kernel, in the order in which they were listed.
+    /// One entry for each scenario and kernel, in the order in which they were listed. With repeats,
+    /// one for each run of each: first all first runs, then all second ones, and so on.
     pub scenarios: Vec<ScenarioResult>,
 }
 
@@ -34,6 +35,13 @@ pub struct Run {
     pub first_machine_micros: u64,
     /// False while it runs, and in what a killed run left behind.
     pub complete: bool,
+    /// The seed of the order in which scenarios were started; absent if they were not shuffled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<u64>,
+    /// Which part of a larger run it is, as in `2/5 of 4f2a91c0`; absent if it is the whole. The parts
+    /// make up a whole if what stands behind `of`, the name of the split, is the same in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
 }
 
 /// The machine a run ran on.
@@ -72,13 +80,18 @@ pub struct ScenarioResult {
     pub name: String,
     /// The kernel's name.
     pub kernel: String,
+    /// Which of the repeats of this scenario on this kernel it is, from 1; absent if there was only
+    /// one run of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
     /// The verdict.
     pub status: Status,
     /// What happened, in a sentence; empty when it passed.
     pub reason: String,
     /// From power-on to verdict.
     pub seconds: f64,
-    /// Where its files are, relative to `results.json`.
+    /// Where its files are, relative to `results.json`: `KERNEL/NAME`, with `@REPEAT` behind it where
+    /// there are repeats. Empty if it left none: a lab error, or a pass that `--until-fail` went past.
     pub directory: String,
     /// What its steps came to.
     pub steps: Vec<StepResult>,
@@ -109,6 +122,13 @@ pub struct StepResult {
     pub detail: String,
     /// The files that hold its output, relative to the scenario's directory.
     pub output: Vec<String>,
+}
+
+impl ScenarioResult {
+    /// Its name, told apart from its repeats: `probes/remove@3`. No scenario's name has an `@`.
+    pub fn label(&self) -> String {
+        self.repeat.map_or_else(|| self.name.clone(), |repeat| format!("{}@{repeat}", self.name))
+    }
 }
 
 impl Results {

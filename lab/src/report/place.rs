@@ -164,7 +164,7 @@ pub fn write_json(results: &Results, run: &Path) -> Result<()> {
 }
 
 /// Writes a file so that a reader sees the old one or the new one, never half of it.
-pub(super) fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let write = || -> Result<()> {
         let mut file = NamedTempFile::new_in(directory)?;

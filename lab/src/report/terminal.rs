@@ -31,7 +31,8 @@ impl Terminal {
     /// One result: a line, and what a failure needs to be understood below it.
     pub fn result(&self, result: &ScenarioResult, run: &Path) -> String {
         let status = self.coloured(result.status, &format!("{:<12}", result.status.to_string()));
-        let mut text = format!("{status} {} on {} ({:.2} s)\n", result.name, result.kernel, result.seconds);
+        let mut text =
+            format!("{status} {} on {} ({:.2} s)\n", result.label(), result.kernel, result.seconds);
         let failed = !matches!(result.status, Status::Passed | Status::Unsupported);
         // What is broken stands below in full; the reason only says it again.
         let told = result.steps.iter().any(|step| !step.passed)
@@ -67,7 +68,7 @@ impl Terminal {
         for note in &result.notes {
             indent(&mut text, 2, &format!("note: {note}"));
         }
-        if failed {
+        if failed && !result.directory.is_empty() {
             let directory = run.join(&result.directory);
             indent(&mut text, 2, &format!("files: {}", directory.display()));
             if directory.join(TRACE).is_file() {

@@ -1,6 +1,6 @@
 //! How text is checked: a workload's output, a file's content, a log.
 
-use super::text::{FromText, excerpt, from_text};
+use super::text::{FromText, both_ends, excerpt, from_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
@@ -30,7 +30,7 @@ impl TextCheck {
     /// Checks `text`. The error says what was expected and shows the text, cut to a bounded length.
     pub fn check(&self, text: &str) -> Result<(), String> {
         let bare = text.strip_suffix('\n').unwrap_or(text);
-        let fail = |what: String| Err(format!("{what}; it is \"{}\"", excerpt(text, SHOWN)));
+        let fail = |what: String| Err(format!("{what}; it is \"{}\"", both_ends(text, SHOWN)));
         if let Some(equal) = &self.equal
             && bare != equal.strip_suffix('\n').unwrap_or(equal)
         {
@@ -39,15 +39,26 @@ impl TextCheck {
         if let Some(absent) = self.contains.iter().find(|part| !text.contains(part.as_str())) {
             return fail(format!("expected the text to contain \"{}\"", excerpt(absent, SHOWN)));
         }
-        if let Some((part, at)) = self.never.iter().find_map(|part| Some((part, text.find(part.as_str())?))) {
-            let line = text[..at].lines().count().max(1) + usize::from(text[..at].ends_with('\n'));
-            let part = excerpt(part, SHOWN);
-            return fail(format!("expected the text never to contain \"{part}\", found in its line {line}"));
+        let forbidden = |line: &(usize, &str)| self.never.iter().find(|part| line.1.contains(part.as_str()));
+        let lines = || text.lines().enumerate();
+        if let Some((number, line, part)) =
+            lines().find_map(|line| Some((line.0 + 1, line.1, forbidden(&line)?)))
+        {
+            let (part, line) = (excerpt(part, SHOWN), excerpt(line, SHOWN));
+            return Err(format!(
+                "expected the text never to contain \"{part}\", found in its line {number}: \"{line}\""
+            ));
+        }
+        // One that goes over several lines.
+        if let Some(part) = self.never.iter().find(|part| text.contains(part.as_str())) {
+            return fail(format!("expected the text never to contain \"{}\"", excerpt(part, SHOWN)));
         }
         if let Some(pattern) = &self.matches
             && !pattern.0.is_match(text)
         {
-            return fail(format!("expected the text to match /{}/", excerpt(pattern.0.as_str(), SHOWN)));
+            // As written: another backslash before each would make it another expression.
+            let pattern: String = pattern.0.as_str().chars().take(SHOWN).collect();
+            return fail(format!("expected the text to match /{pattern}/"));
         }
         if let Some(end) = &self.ends_with
             && !bare.ends_with(end.strip_suffix('\n').unwrap_or(end))
@@ -225,7 +236,9 @@ mod tests {
         check("contains: [a, b]", "b a", Ok(()));
         check("contains: [a, b]", "a", Err("to contain \"b\""));
         check("never: BUG", "fine", Ok(()));
-        check("never: BUG", "x\nBUG: y", Err("never to contain \"BUG\", found in its line 2"));
+        check("never: BUG", "x\nBUG: y", Err("never to contain \"BUG\", found in its line 2: \"BUG: y\""));
+        check("never: \"a\\nb\"", "x\na\nb", Err("never to contain \"a\\nb\"; it is"));
+        check("matches: '^b\\d$'", "abc", Err("to match /^b\\d$/; it is \"abc\""));
         check("matches: '^b$'", "a\nb\nc", Ok(()));
         check("matches: '^b$'", "abc", Err("to match /^b$/"));
         check("ends_with: efd", "from efd\n", Ok(()));
@@ -236,7 +249,10 @@ mod tests {
     fn a_long_text_is_cut() {
         let long = "x".repeat(100_000);
         let error = TextCheck { equal: Some("y".into()), ..TextCheck::default() }.check(&long).unwrap_err();
-        assert!(error.len() < 1000 && error.contains("(99400 more characters)"), "{error}");
+        assert!(error.len() < 1000 && error.contains("x… (99400 more characters) …x"), "{error}");
+        let log = format!("first\n{long}\nlast");
+        let error = TextCheck { contains: vec!["y".into()], ..TextCheck::default() }.check(&log).unwrap_err();
+        assert!(error.contains("\"first\\nx") && error.ends_with("x\\nlast\""), "{error}");
     }
 
     #[test]

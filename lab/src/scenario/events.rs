@@ -2,7 +2,7 @@
 
 use super::{
     keyed::verb_keyed,
-    names::{ArgName, EventName, FetchArg, GroupName, Line, ProbePoint, StaticName},
+    names::{ArgName, EventName, FetchArg, GroupName, Line, OptionName, ProbePoint, StaticName},
     text::{FromText, from_text},
 };
 use indexmap::IndexMap;
@@ -26,7 +26,7 @@ pub struct TraceSetup {
     /// Go to `set_graph_function`.
     pub graph_functions: Vec<Line>,
     /// Files of `options/`: name to on or off.
-    pub options: BTreeMap<EventName, Switch>,
+    pub options: BTreeMap<OptionName, Switch>,
     /// Goes to `trace_clock`. Default: local, as the kernel has it.
     pub clock: Option<Clock>,
     /// The ring buffer's size in KiB per CPU. Default 4096.

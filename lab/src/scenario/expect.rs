@@ -235,10 +235,11 @@ pub struct Stats {
     /// Events that are in the ring buffer, all CPUs together.
     #[serde(default)]
     pub entries: Option<Amount>,
-    /// Events that were overwritten.
+    /// Events that were overwritten by newer ones.
     #[serde(default)]
     pub overruns: Option<Amount>,
-    /// Events that were dropped.
+    /// Events that were dropped: new ones where the option `overwrite` is off, and those of
+    /// interrupts that would have lapped the event they interrupted.
     #[serde(default)]
     pub dropped: Option<Amount>,
 }

@@ -7,8 +7,10 @@
 mod allowed;
 mod amount;
 mod bind;
+mod boot;
 mod budget;
 mod check;
+mod command;
 mod errno;
 mod error;
 mod events;
@@ -29,7 +31,9 @@ pub(crate) mod text;
 pub use allowed::Allowed;
 pub use amount::Amount;
 pub use bind::{Bind, Same};
+pub use boot::{Cmdline, Fresh, KernelParameter};
 pub use check::{Pattern, TextCheck};
+pub use command::CommandLine;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
@@ -43,7 +47,7 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use literal::Literal;
 pub use names::{
-    ArgName, CommandLine, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName,
+    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
     ProbePoint, StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};
@@ -67,6 +71,10 @@ pub struct Scenario {
     pub requires: Requires,
     /// How long the steps may take together, in the time of the reference machine.
     pub timeout: Duration,
+    /// Where its machine comes from.
+    pub fresh: Fresh,
+    /// Kernel parameters of a machine that boots for it.
+    pub cmdline: Cmdline,
     /// What is armed before the first step.
     pub trace: TraceSetup,
     /// What happens, in order.
@@ -124,6 +132,14 @@ struct Document {
     /// How long the steps may take together, in the time of the reference machine. Default 30s.
     #[serde(default)]
     timeout: Option<Span>,
+    /// `boot` asks for a machine that boots for this scenario alone instead of one that is restored
+    /// as it was after boot.
+    #[serde(default)]
+    fresh: Option<Fresh>,
+    /// Kernel parameters, as a list or in one string; the machine boots for this scenario alone.
+    /// What they trace from boot on stays in the trace.
+    #[serde(default)]
+    cmdline: Cmdline,
     /// What is armed before the first step.
     #[serde(default)]
     trace: TraceSetup,
@@ -167,6 +183,11 @@ impl Scenario {
             summary: document.summary.to_string(),
             requires: document.requires,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+            fresh: match document.fresh {
+                None if !document.cmdline.0.is_empty() => Fresh::Boot,
+                fresh => fresh.unwrap_or_default(),
+            },
+            cmdline: document.cmdline,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),
             allow: document.allow,

@@ -1,6 +1,6 @@
 //! What the names of a scenario may and may not be.
 
-use super::*;
+use super::{super::command::CommandLine, *};
 
 fn refused<T: FromText + fmt::Debug>(text: &str, expect: &str) {
     let error = T::from_text(text).unwrap_err();
@@ -18,6 +18,8 @@ fn event_names_are_the_kernels() {
     refused::<EventName>("a\nb", "bad character '\\n'");
     refused::<EventName>(&"x".repeat(64), "of 64 characters, expected at most 63");
     assert_eq!(GroupName::from_text("my-group").unwrap().as_str(), "my-group");
+    assert_eq!(OptionName::from_text("funcgraph-retval").unwrap().as_str(), "funcgraph-retval");
+    refused::<OptionName>("../trace", "bad character '.' in option");
     refused::<ArgName>("common_pid", "every probe event has already");
     refused::<ArgName>(&"x".repeat(32), "at most 31");
 }

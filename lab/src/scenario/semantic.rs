@@ -2,7 +2,7 @@
 //! values used before they are bound.
 
 use super::{
-    Amount, Document, EventSpec, Expectation, Step,
+    Amount, Document, EventSpec, Expectation, Fresh, Step,
     expect::{EventMatch, Hist, Latency, Pairs, Stats},
     locate::{At, Problem},
     names::EventRef,
@@ -81,6 +81,10 @@ pub(super) fn check(document: &Document) -> Checked {
     }
     if document.steps.is_empty() && document.expect.is_empty() {
         return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
+    }
+    if document.fresh == Some(Fresh::Snapshot) && !document.cmdline.0.is_empty() {
+        let message = "`snapshot` and `cmdline`, expected `boot`: kernel parameters are for a boot";
+        return problem(&[At::Key("fresh")], message);
     }
     check_events(&document.trace.events)?;
     for (index, step) in document.steps.iter().enumerate() {
@@ -200,7 +204,10 @@ impl Scope<'_> {
         let named: Vec<_> = events.iter().filter(|spec| spec.name() == event.name).collect();
         if let Some(group) = &event.group {
             let in_group = events.iter().any(|spec| spec.group() == group && spec.definition().is_some());
-            if !in_group || named.iter().any(|spec| spec.group() == group) || self.steps_define(&event.name) {
+            if !in_group
+                || named.iter().any(|spec| spec.group() == group)
+                || self.defined_elsewhere(&event.name)
+            {
                 return Ok(());
             }
             let names: Vec<_> =
@@ -210,7 +217,9 @@ impl Scope<'_> {
         }
         match named.len() {
             1 => Ok(()),
-            0 if FTRACE_EVENTS.contains(&event.name.as_str()) || self.steps_define(&event.name) => Ok(()),
+            0 if FTRACE_EVENTS.contains(&event.name.as_str()) || self.defined_elsewhere(&event.name) => {
+                Ok(())
+            }
             0 => {
                 let names: Vec<_> = events.iter().map(EventSpec::name).collect();
                 let hint =
@@ -229,14 +238,16 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether a step writes a definition of this event, as far as its text tells.
-    fn steps_define(&self, name: &str) -> bool {
-        self.document.steps.iter().any(|step| match step {
-            Step::Write(write) if write.write.ends_with("_events") => {
-                write.text.lines().any(|line| line.split([':', '/', ' ', ';']).any(|word| word == name))
-            }
-            _ => false,
-        })
+    /// Whether a kernel parameter or what a step writes defines this event, as far as its text tells.
+    fn defined_elsewhere(&self, name: &str) -> bool {
+        let steps = &self.document.steps;
+        self.document.cmdline.mentions(name)
+            || steps.iter().any(|step| match step {
+                Step::Write(write) if write.write.ends_with("_events") => {
+                    write.text.lines().any(|line| line.split([':', '/', ' ', ';']).any(|word| word == name))
+                }
+                _ => false,
+            })
     }
 
     /// Whether the event has the field, where its fields are known.

@@ -2,9 +2,10 @@
 
 use super::{
     TextCheck,
+    command::CommandLine,
     errno::Errno,
     keyed::verb_keyed,
-    names::{CommandLine, FilePath, Line, ModuleName},
+    names::{FilePath, Line, ModuleName},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

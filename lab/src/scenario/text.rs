@@ -78,3 +78,15 @@ pub(crate) fn excerpt(text: &str, max: usize) -> String {
     }
     shown
 }
+
+/// As [`excerpt`], but a text that is too long is cut in its middle: what a log or a program says
+/// last tells the most.
+pub(super) fn both_ends(text: &str, max: usize) -> String {
+    let left = text.chars().count().saturating_sub(max);
+    if left == 0 {
+        return excerpt(text, max);
+    }
+    let head: String = text.chars().take(max / 2).flat_map(char::escape_debug).collect();
+    let tail: String = text.chars().skip(max / 2 + left).flat_map(char::escape_debug).collect();
+    format!("{head}… ({left} more characters) …{tail}")
+}

@@ -84,6 +84,8 @@ impl EventFormat {
     /// Reads the text of a `format` file. `group` is the directory it stood in; `long_size` is
     /// the bytes of the kernel's `long`.
     pub fn parse(group: &str, text: &str, long_size: usize) -> Result<EventFormat> {
+        // Elements of no bytes would fill no array.
+        let long_size = long_size.max(1);
         let (mut name, mut id, mut fields) = (None, None, Vec::new());
         let (head, print) = match text.find("print fmt:") {
             Some(at) => (&text[..at], text[at + "print fmt:".len()..].trim()),

@@ -23,6 +23,7 @@
 //! ```
 
 pub mod dat;
+pub mod diff;
 mod display;
 mod event;
 #[cfg(test)]

@@ -59,8 +59,8 @@ impl Evaluate for Counters {
         }
         let of_buffer = [
             ("entries", self.stats.entries, &["entries", "read events"][..]),
-            ("overruns", self.stats.overruns, &["overrun", "commit overrun"][..]),
-            ("dropped", self.stats.dropped, &["dropped events"][..]),
+            ("overruns", self.stats.overruns, &["overrun"][..]),
+            ("dropped", self.stats.dropped, &["dropped events", "commit overrun"][..]),
         ];
         for (name, amount, keys) in of_buffer {
             let sum = || keys.iter().map(|key| buffer_sum(after, key)).sum::<Option<u64>>();
@@ -107,6 +107,9 @@ fn buffer_sum(after: &After<'_>, key: &str) -> Option<u64> {
     cpus.peek()?;
     cpus.sum()
 }
+
+/// Entries of a histogram that a message shows.
+const SHOWN: usize = 16;
 
 /// `hist:`
 pub(super) struct Histogram {
@@ -213,8 +216,11 @@ impl Evaluate for Histogram {
         if problems.is_empty() {
             return Finding::passed(found);
         }
-        let shown: String = entries.iter().take(5).map(|entry| format!("\n    {}", entry.show())).collect();
-        Finding::failed(format!("{}\n  {found}:{shown}", problems.join("\n  ")))
+        let shown: String =
+            entries.iter().take(SHOWN).map(|entry| format!("\n    {}", entry.show())).collect();
+        let more = entries.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!("\n    … ({more} more)") } else { String::new() };
+        Finding::failed(format!("{}\n  {found}:{shown}{more}", problems.join("\n  ")))
     }
 }
 

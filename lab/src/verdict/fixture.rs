@@ -137,16 +137,18 @@ pub(super) fn judge_all(source: &str, trace: &str, log: &str, files: &[(&str, &s
     judge.finish(log, &files)
 }
 
-/// Judges one expectation, which must end with `status` and these texts in its detail.
+/// Judges one expectation, which must end with `status` and these texts in its detail; gives back
+/// the whole detail.
 #[track_caller]
-pub(super) fn check(expectation: &str, trace: &str, status: OutcomeStatus, details: &[&str]) {
+pub(super) fn check(expectation: &str, trace: &str, status: OutcomeStatus, details: &[&str]) -> String {
     let indented = expectation.trim().replace('\n', "\n    ");
     let header = "summary: test\ntrace: { tracer: function_graph }\nexpect:\n";
     let outcomes = judge_all(&format!("{header}  - {indented}\n"), trace, "", &[]);
-    let [outcome] = outcomes.as_slice() else { panic!("{outcomes:?}") };
+    let [outcome] = <[Outcome; 1]>::try_from(outcomes).unwrap();
     let shown = format!("{expectation}\n{trace}\n→ {:?}: {}", outcome.status, outcome.detail);
     assert_eq!(outcome.status, status, "{shown}");
     for detail in details {
         assert!(outcome.detail.contains(detail), "no `{detail}` in\n{shown}");
     }
+    outcome.detail
 }

@@ -35,7 +35,8 @@ pub(super) struct Trees {
     found: u64,
     /// The times of the first trees found.
     windows: Vec<(u64, u64)>,
-    others: Vec<String>,
+    /// Calls that are not the tree, the nearest ones: how much of it they have, and what to say.
+    others: Vec<(usize, String)>,
 }
 
 /// A call and the calls it made.
@@ -96,7 +97,15 @@ impl Trees {
         }
         let depth = number(event, "depth");
         let deep = |wanted: u32| depth == Some(u64::from(wanted));
-        let candidate = root && self.depth.is_none_or(deep) && self.entries.matches(event, &[]);
+        let candidate = root && self.entries.matches(event, &[]) && {
+            let deep = self.depth.is_none_or(deep);
+            if !deep {
+                let found = depth.map_or("unknown".to_owned(), |depth| depth.to_string());
+                let wanted = self.depth.unwrap_or_default();
+                self.entries.miss(event, usize::MAX, || format!("`depth: {wanted}`, it is {found}"));
+            }
+            deep
+        };
         if root && !candidate && !self.open.contains_key(&task) {
             return;
         }
@@ -156,22 +165,34 @@ impl Trees {
                     self.windows.push((call.start, call.end));
                 }
             }
-            Some(reason) if self.others.len() < SHOWN => {
-                self.others.push(format!("{}\n      {reason}", call.entry));
+            Some(Differs { has, reason }) => {
+                let worst = self.others.iter().map(|(has, _)| *has).min();
+                if self.others.len() < SHOWN || worst.is_some_and(|worst| has > worst) {
+                    self.others.push((has, format!("{}\n      {reason}", call.entry)));
+                    self.others.sort_by_key(|(has, _)| std::cmp::Reverse(*has));
+                    self.others.truncate(SHOWN);
+                }
             }
-            Some(_) => {}
         }
     }
 }
 
-/// Why a call is not the one described, if it is not.
-fn differs(pattern: &GraphCall, call: &Call) -> Option<String> {
+/// Why a call is not the one described.
+struct Differs {
+    /// How much of the description it meets, for telling which call came nearest.
+    has: usize,
+    reason: String,
+}
+
+/// Compares a call with its description: what it returns, its time, then what it calls.
+fn differs(pattern: &GraphCall, call: &Call) -> Option<Differs> {
     let name = &call.function;
+    let differs = |has, reason| Some(Differs { has, reason });
     if let Some(expected) = &pattern.returns {
         match call.returned {
-            None => return Some(format!("`{name}`: this kernel records no return values")),
+            None => return differs(0, format!("`{name}`: this kernel records no return values")),
             Some(found) if !returns(found, expected) => {
-                return Some(format!("`{name}` returned {}, expected {expected}", found as i64));
+                return differs(0, format!("`{name}` returned {}, expected {expected}", found as i64));
             }
             Some(_) => {}
         }
@@ -179,30 +200,41 @@ fn differs(pattern: &GraphCall, call: &Call) -> Option<String> {
     if let Some(within) = pattern.within
         && call.took > within.0
     {
-        return Some(format!("`{name}` took {:?}, expected at most {within}", call.took));
+        return differs(1, format!("`{name}` took {:?}, expected at most {within}", call.took));
     }
+    let calls = || {
+        let calls: Vec<_> = call.calls.iter().take(20).map(|inner| inner.function.as_str()).collect();
+        format!("`{name}` calls [{}]", calls.join(", "))
+    };
     let mut rest = call.calls.iter();
-    let mut near = None;
-    for wanted in &pattern.calls {
+    for (index, wanted) in pattern.calls.iter().enumerate() {
+        let mut near: Option<Differs> = None;
         let fits = rest.by_ref().any(|inner| {
-            let same = inner.function == wanted.call.as_str();
-            let reason = if same { differs(wanted, inner) } else { Some(String::new()) };
-            near = near.take().or(reason.clone().filter(|reason| !reason.is_empty()));
-            reason.is_none()
+            if inner.function != wanted.call.as_str() {
+                return false;
+            }
+            let found = self::differs(wanted, inner);
+            let fits = found.is_none();
+            near = near.take().or(found);
+            fits
         });
-        if !fits {
-            let calls: Vec<_> = call.calls.iter().take(20).map(|inner| inner.function.as_str()).collect();
-            let missing = format!("`{name}` calls [{}], expected `{}` there", calls.join(", "), wanted.call);
-            return Some(near.unwrap_or(missing));
+        if fits {
+            continue;
         }
+        let has = 2 + index;
+        let before = index.checked_sub(1).and_then(|before| pattern.calls.get(before));
+        let place = before.map_or(String::new(), |before| format!(" behind `{}`", before.call));
+        return match near {
+            Some(near) => differs(has + near.has, near.reason),
+            None => differs(has, format!("{}, expected `{}`{place}", calls(), wanted.call)),
+        };
     }
     if pattern.only && call.calls.len() != pattern.calls.len() {
-        let calls: Vec<_> = call.calls.iter().take(20).map(|inner| inner.function.as_str()).collect();
-        return Some(format!(
-            "`{name}` calls [{}], expected {} calls only",
-            calls.join(", "),
-            pattern.calls.len()
-        ));
+        let reason = match pattern.calls.len() {
+            0 => format!("{}, expected none", calls()),
+            _ => format!("{}, expected nothing but what is listed", calls()),
+        };
+        return differs(2 + pattern.calls.len(), reason);
     }
     None
 }
@@ -265,9 +297,12 @@ impl Evaluate for Trees {
         if self.amount.allows(self.found) {
             return Finding::passed(found);
         }
-        let others: String = self.others.iter().map(|tree| format!("\n    {tree}")).collect();
-        let others =
-            if others.is_empty() { self.entries.explain() } else { format!("\n  not these:{others}") };
+        let others: String = self.others.iter().map(|(_, tree)| format!("\n    {tree}")).collect();
+        let others = match others.as_str() {
+            _ if self.amount.exceeds(self.found) => String::new(),
+            "" => self.entries.explain(),
+            others => format!("\n  nearest of the others:{others}"),
+        };
         Finding::failed(format!("{expected}{others}"))
     }
 }

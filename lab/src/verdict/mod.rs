@@ -40,6 +40,8 @@ mod counters_tests;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod graph_tests;
+#[cfg(test)]
 mod sequence_tests;
 #[cfg(test)]
 mod tests;

@@ -94,6 +94,16 @@ impl Selector {
         }
     }
 
+    /// How many parts the condition has.
+    pub(super) fn parts(&self) -> usize {
+        self.condition.as_ref().map_or(0, |condition| condition.parts().len())
+    }
+
+    /// Whether any event of the name was looked at.
+    pub(super) fn was_seen(&self) -> bool {
+        self.seen > 0 || self.rejected > 0
+    }
+
     /// Whether the condition needs values of earlier events.
     pub(super) fn needs_bound(&self) -> bool {
         self.condition.as_ref().is_some_and(|condition| condition.bound().next().is_some())
@@ -107,7 +117,7 @@ impl Selector {
 
     /// What was there instead, as lines of their own below a first line.
     pub(super) fn explain(&self) -> String {
-        if self.seen == 0 && self.rejected == 0 {
+        if !self.was_seen() {
             return format!("\n  no event `{}` is in the trace", self.event);
         }
         if self.nearest.is_empty() {

@@ -107,22 +107,24 @@ impl Following {
         let mut kept = Vec::with_capacity(waiting.len());
         let mut next = Vec::new();
         for partial in waiting {
-            let late = too_late(step.within, partial.last, event.time())
-                || too_late(self.within, partial.start, event.time());
-            if late {
-                self.furthest
-                    .note(&partial.trail, Some("its time was over before the next event".to_owned()));
+            let same = named && has_same(&step.same, &partial.bound, event);
+            if let Some(late) = lateness(step.within, self.within, &partial, event.time()) {
+                let fits = same && once.unwrap_or_else(|| step.selector.matches(event, &partial.bound));
+                let end = if fits { late.came } else { late.over };
+                self.furthest.note(&partial.trail, Some(end));
                 continue;
             }
-            let same = has_same(&step.same, &partial.bound, event);
-            if named && same && once.unwrap_or_else(|| step.selector.matches(event, &partial.bound)) {
+            let fits = named && once.unwrap_or_else(|| step.selector.matches(event, &partial.bound));
+            if fits && same {
                 let (extended, bound) = extend(step, &partial, event);
                 self.unbound |= !bound;
                 next.push(extended);
-            } else if named && !same && once != Some(false) {
-                step.selector.miss(event, 1, || differs(&step.same, &partial.bound, event));
+            } else if fits {
+                // Nothing but another value of what was bound speaks against it.
+                let near = step.selector.parts();
+                step.selector.miss(event, near, || differs(&step.same, &partial.bound, event));
             }
-            if step.strict && same {
+            if step.strict && has_same(&step.same, &partial.bound, event) {
                 let between = super::observed::describe(event);
                 self.furthest.note(&partial.trail, Some(format!("another event came between: {between}")));
             } else {
@@ -153,8 +155,25 @@ impl Following {
     }
 }
 
-fn too_late(within: Option<Duration>, since: u64, now: u64) -> bool {
-    within.is_some_and(|within| u128::from(now.saturating_sub(since)) > within.as_nanos())
+/// How an event that comes too late ends a partial match.
+struct Late {
+    /// If it is the awaited one.
+    came: String,
+    /// If it is another.
+    over: String,
+}
+
+/// Whether what was to follow a partial match can come no more at the time `now`.
+fn lateness(step: Option<Duration>, whole: Option<Duration>, partial: &Partial, now: u64) -> Option<Late> {
+    let bounds = [(step, partial.last, "the event before"), (whole, partial.start, "the first event")];
+    bounds.into_iter().find_map(|(within, since, what)| {
+        let took = Duration::from_nanos(now.saturating_sub(since));
+        let within = within.filter(|within| took > *within)?;
+        Some(Late {
+            came: format!("it came {took:?} after {what}, expected within {within:?}"),
+            over: format!("{within:?} after {what} its time was over"),
+        })
+    })
 }
 
 fn has_same(same: &Same, bound: &[(String, Literal)], event: &dyn Observed) -> bool {
@@ -288,7 +307,10 @@ impl Following {
             if self.unbound {
                 text.push_str("\n  an event had not the field that is to be bound");
             }
-            text.push_str(&step.selector.explain());
+            // Where its time was over, nobody looked whether it came later.
+            if self.furthest.end.is_none() || step.selector.was_seen() {
+                text.push_str(&step.selector.explain());
+            }
         }
         text
     }

@@ -107,12 +107,35 @@ fn strict_steps_have_nothing_in_between() {
 }
 
 #[test]
+fn the_nearest_miss_has_all_but_what_was_bound() {
+    let steps = [
+        "event: t:open, where: pid == 1, bind: [pid, fd]",
+        "event: t:write, same: pid, where: n == 6 && fd > $fd",
+    ];
+    check(
+        &sequence(&steps),
+        TRACE,
+        Failed,
+        &[
+            "nearest of 2 others:\n    b-2 [001] 0.000001: write: fd=4 n=6\n      rejected by `same: pid`, which was 1",
+        ],
+    );
+}
+
+#[test]
 fn time_limits() {
     let step = |within: &str| {
         sequence(&["event: t:open, where: pid == 1", &format!("event: t:close, within: {within}")])
     };
     check(&step("400ns"), TRACE, Passed, &[]);
-    check(&step("399ns"), TRACE, Failed, &["did not follow: its time was over before the next event"]);
+    check(
+        &step("399ns"),
+        TRACE,
+        Failed,
+        &["did not follow: it came 400ns after the event before, expected within 399ns"],
+    );
+    let other = sequence(&["event: t:open, where: pid == 1", "event: t:write, where: n == 6, within: 50ns"]);
+    check(&other, TRACE, Failed, &["did not follow: 50ns after the event before its time was over"]);
     let whole = |within: &str| {
         format!(
             "sequence:\n  within: {within}\n  steps: [{{ event: t:open }}, {{ event: t:write }}, {{ event: t:close }}]"
@@ -120,7 +143,7 @@ fn time_limits() {
     };
     // From the later open to the first close it is 300 ns.
     check(&whole("300ns"), TRACE, Passed, &[]);
-    check(&whole("299ns"), TRACE, Failed, &["found 2 of 3"]);
+    check(&whole("299ns"), TRACE, Failed, &["found 2 of 3", "after the first event, expected within 299ns"]);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, bail};
 use std::io::Read;
 
-/// The most bytes of metadata read from one file, all its texts together.
-pub(super) const METADATA_MAX: u64 = 256 << 20;
+/// The most bytes of metadata read from one file, all its texts together and unpacked. Understood,
+/// a text made to that end takes at most some eight times its size.
+pub(super) const METADATA_MAX: u64 = 64 << 20;
 
 /// A reader that counts what it hands out and stops at a limit. Memory is taken as bytes arrive,
 /// not as lengths promise.

@@ -7,15 +7,20 @@ use std::io::Read;
 
 /// The most event systems, and the most events of one system.
 const EVENTS_MAX: u32 = 65_536;
+/// The longest `header_page`, `header_event` or `format` file, in bytes. tracefs has them of at most
+/// some tens of KiB.
+const FORMAT_MAX: u64 = 1 << 20;
+/// The longest list of printk formats or of task names, in bytes.
+const LIST_MAX: u64 = 16 << 20;
 /// The longest name of a system or a buffer, in bytes.
 pub(super) const NAME_MAX: usize = 4096;
 
 /// `header_page` and `header_event`.
 pub(super) fn header_info(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
     input.literal(b"header_page\0", "the mark `header_page`")?;
-    texts.header_page = sized_text(input, "`header_page`")?;
+    texts.header_page = sized_text(input, FORMAT_MAX, "`header_page`")?;
     input.literal(b"header_event\0", "the mark `header_event`")?;
-    texts.header_event = sized_text(input, "`header_event`")?;
+    texts.header_event = sized_text(input, FORMAT_MAX, "`header_event`")?;
     Ok(())
 }
 
@@ -40,7 +45,7 @@ fn system(input: &mut Input<impl Read>, name: &str, texts: &mut Texts) -> Result
         if texts.formats.len() >= EVENTS_MAX as usize {
             bail!("the file has more than {EVENTS_MAX} event formats");
         }
-        texts.formats.push((name.to_owned(), sized_text(input, "an event format")?));
+        texts.formats.push((name.to_owned(), sized_text(input, FORMAT_MAX, "an event format")?));
     }
     Ok(())
 }
@@ -54,14 +59,15 @@ pub(super) fn kallsyms(input: &mut Input<impl Read>, texts: &mut Texts) -> Resul
 
 /// The text of `printk_formats`.
 pub(super) fn printk_formats(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
-    let length = input.u32("the size of the printk formats")?;
-    texts.printk_formats = input.text(u64::from(length), "the printk formats")?;
+    let length = u64::from(input.u32("the size of the printk formats")?);
+    check(length, LIST_MAX, "the printk formats")?;
+    texts.printk_formats = input.text(length, "the printk formats")?;
     Ok(())
 }
 
 /// The text of `saved_cmdlines`.
 pub(super) fn saved_cmdlines(input: &mut Input<impl Read>, texts: &mut Texts) -> Result<()> {
-    texts.saved_cmdlines = sized_text(input, "the names of tasks")?;
+    texts.saved_cmdlines = sized_text(input, LIST_MAX, "the names of tasks")?;
     Ok(())
 }
 
@@ -72,9 +78,17 @@ pub(super) fn option_text(data: Vec<u8>) -> String {
     text
 }
 
-fn sized_text(input: &mut Input<impl Read>, what: &str) -> Result<String> {
+fn sized_text(input: &mut Input<impl Read>, max: u64, what: &str) -> Result<String> {
     let length = input.u64("the size of a text")?;
+    check(length, max, what)?;
     input.text(length, what)
+}
+
+fn check(length: u64, max: u64, what: &str) -> Result<()> {
+    if length > max {
+        bail!("{what} claims {length} bytes, more than the {max} that are read at most");
+    }
+    Ok(())
 }
 
 fn count(input: &mut Input<impl Read>, what: &str) -> Result<u32> {

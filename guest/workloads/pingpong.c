@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Two processes on two CPUs write 1, 2, 3, ... to each other's eventfd in
+ * turn, each only after it has read the number before. Whatever the CPUs'
+ * buffers hold of it has one true order.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char usage[] =
+	"Usage: pingpong NUMBERS\n"
+	"\n"
+	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
+	"NUMBERS to each other in turn, each after it has read the one before.\n";
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) == -1)
+		err(EXIT_FAILURE, "cannot run on CPU %d", cpu);
+}
+
+static void send(int efd, uint64_t value)
+{
+	if (write(efd, &value, sizeof(value)) != sizeof(value))
+		err(EXIT_FAILURE, "write");
+}
+
+static void receive(int efd, uint64_t expected)
+{
+	uint64_t value;
+
+	if (read(efd, &value, sizeof(value)) != sizeof(value))
+		err(EXIT_FAILURE, "read");
+	if (value != expected)
+		errx(EXIT_FAILURE, "read %" PRIu64 ", expected %" PRIu64,
+		     value, expected);
+}
+
+/* Sends one half of the numbers and receives the other. */
+static void play(int to, int from, uint64_t numbers, uint64_t first)
+{
+	uint64_t value;
+
+	for (value = 1; value <= numbers; value++) {
+		if (value % 2 == first % 2)
+			send(to, value);
+		else
+			receive(from, value);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t numbers;
+	int there, back;
+	int status;
+	pid_t child;
+	char *end;
+
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc != 2) {
+		fputs(usage, stderr);
+		return EXIT_FAILURE;
+	}
+	numbers = strtoull(argv[1], &end, 0);
+	if (end == argv[1] || *end)
+		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
+
+	there = eventfd(0, 0);
+	back = eventfd(0, 0);
+	if (there == -1 || back == -1)
+		err(EXIT_FAILURE, "eventfd");
+
+	child = fork();
+	switch (child) {
+	case -1:
+		err(EXIT_FAILURE, "fork");
+	case 0:
+		run_on(1);
+		play(back, there, numbers, 2);
+		return EXIT_SUCCESS;
+	}
+	run_on(0);
+	play(there, back, numbers, 1);
+	if (waitpid(child, &status, 0) == -1)
+		err(EXIT_FAILURE, "waitpid");
+	if (status)
+		errx(EXIT_FAILURE, "the child failed");
+	printf("%" PRIu64 " numbers sent\n", numbers);
+	return EXIT_SUCCESS;
+}

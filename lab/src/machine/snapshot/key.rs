@@ -1,0 +1,65 @@
+//! What shapes a snapshot, as a cache key.
+
+use super::super::qemu::{self, Accelerator, MachineSpec, Memory, Sockets};
+use crate::{
+    cache::{Key, KeyBuilder},
+    host::process::{Tool, which},
+};
+use anyhow::{Context, Result};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+/// Counts up when snapshots are made in another way.
+const FORMAT: &[u8] = b"1";
+
+/// The QEMU that makes and restores snapshots, and the host it runs on.
+#[derive(Debug)]
+pub(super) struct Qemu {
+    identity: String,
+    accelerator: Accelerator,
+}
+
+impl Qemu {
+    /// The one on `PATH`.
+    pub(super) fn of_host() -> Result<Qemu> {
+        let program = which(qemu::PROGRAM).with_context(|| format!("`{}` is not on PATH", qemu::PROGRAM))?;
+        let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
+        let accelerator = Accelerator::of_host();
+        let host = match accelerator {
+            Accelerator::Tcg => String::new(),
+            Accelerator::Kvm => host_cpu(),
+        };
+        let identity = format!("{}\n{version}\n{host}", stamp(&program)?);
+        Ok(Qemu { identity, accelerator })
+    }
+
+    /// The key of a machine's snapshot.
+    pub(super) fn key(&self, spec: &MachineSpec) -> Result<Key> {
+        // Descriptors and the place of the memory differ from machine to machine.
+        let sockets = Sockets { console: 0, agent: 0, monitor: 0 };
+        let arguments = qemu::arguments(spec, self.accelerator, Memory::Kept(Path::new("")), sockets);
+        let key = KeyBuilder::default()
+            .input("format", FORMAT)
+            .input("qemu", &self.identity)
+            .input("accelerator", self.accelerator.name())
+            .input("arguments", arguments.join("\0"))
+            .input("image", stamp(&spec.image)?)
+            .input("initramfs", stamp(&spec.initramfs)?);
+        Ok(key.finish("booted"))
+    }
+}
+
+/// The host's CPU, which under KVM is the guest's: what stays the same from boot to boot of it.
+fn host_cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let lines: Vec<_> = info.lines().filter(|line| line.starts_with("CPU ")).collect();
+    lines.join("\n")
+}
+
+/// What tells a file from another one: where it is, its size, and when it was written. Reading tens
+/// of megabytes of kernel for each machine would cost as much as restoring it.
+fn stamp(path: &Path) -> Result<String> {
+    let cannot = || format!("cannot find `{}`", path.display());
+    let path = path.canonicalize().with_context(cannot)?;
+    let data = path.metadata().with_context(cannot)?;
+    Ok(format!("{} {} {}.{:09}", path.display(), data.size(), data.mtime(), data.mtime_nsec()))
+}

@@ -1,0 +1,185 @@
+//! Cases and rounds → [`Schedule`]: which case runs when, and where its result stands.
+//!
+//! A pure function of its inputs. A round is every case once; rounds follow each other without a
+//! pause between them. Within a round the cases that took longest the last time start first, so
+//! that no long one is left alone at the end; results stand in the order of the cases all the same.
+//! A shuffled round starts, and lists, its cases in an order that the seed alone decides.
+
+use std::cmp::Ordering;
+
+/// One scenario on one kernel, by its places in the lists of [`super::Options`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Case {
+    /// Which kernel.
+    pub kernel: usize,
+    /// Which scenario.
+    pub scenario: usize,
+}
+
+impl Case {
+    /// Every scenario on every kernel, kernel by kernel.
+    pub fn all(kernels: usize, scenarios: usize) -> Vec<Case> {
+        let of_kernel = move |kernel| (0..scenarios).map(move |scenario| Case { kernel, scenario });
+        (0..kernels).flat_map(of_kernel).collect()
+    }
+}
+
+/// How often each case runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// Once; results carry no number.
+    One,
+    /// So often.
+    Count(u32),
+    /// Until something ends the run.
+    Endless,
+}
+
+/// Who runs when.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    cases: usize,
+    rounds: Rounds,
+    order: Order,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    /// Cases in the order in which they start, the same in each round.
+    Longest(Vec<usize>),
+    Shuffled(u64),
+}
+
+/// One run of one case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Which case.
+    pub case: usize,
+    /// Where its result stands in the list of results.
+    pub place: usize,
+    /// Which repeat it is, from 1; `None` if there is only one round.
+    pub repeat: Option<u32>,
+}
+
+impl Schedule {
+    /// Longest first. `seconds` is what each case took the last time; one that never ran may be the
+    /// longest of all, and starts before the others.
+    pub fn longest_first(seconds: &[Option<f64>], rounds: Rounds) -> Schedule {
+        let mut order: Vec<usize> = (0..seconds.len()).collect();
+        order.sort_by(|&a, &b| match (seconds[a], seconds[b]) {
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        });
+        Schedule { cases: seconds.len(), rounds, order: Order::Longest(order) }
+    }
+
+    /// In an order that `seed` decides, another one in each round.
+    pub fn shuffled(cases: usize, seed: u64, rounds: Rounds) -> Schedule {
+        Schedule { cases, rounds, order: Order::Shuffled(seed) }
+    }
+
+    /// How many turns there are; `None` if there is no end to them.
+    pub fn turns(&self) -> Option<usize> {
+        match self.rounds {
+            Rounds::One => Some(self.cases),
+            Rounds::Count(count) => Some(self.cases.saturating_mul(count as usize)),
+            Rounds::Endless if self.cases == 0 => Some(0),
+            Rounds::Endless => None,
+        }
+    }
+
+    /// The turn that starts as number `number`, from 0.
+    pub fn turn(&self, number: usize) -> Option<Turn> {
+        if self.cases == 0 || self.turns().is_some_and(|turns| number >= turns) {
+            return None;
+        }
+        let (round, within) = (number / self.cases, number % self.cases);
+        let repeat = u32::try_from(round + 1).ok()?;
+        let (case, place) = match &self.order {
+            Order::Longest(order) => (order[within], order[within]),
+            Order::Shuffled(seed) => (permutation(self.cases, *seed, round as u64)[within], within),
+        };
+        let repeat = (self.rounds != Rounds::One).then_some(repeat);
+        Some(Turn { case, place: round * self.cases + place, repeat })
+    }
+}
+
+/// The numbers below `count` in an order that `seed` and `round` decide: Fisher and Yates with
+/// SplitMix64, written out so that a seed means the same order for ever.
+fn permutation(count: usize, seed: u64, round: u64) -> Vec<usize> {
+    let mut state = seed ^ round.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let mut numbers: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        numbers.swap(last, (next() % (last as u64 + 1)) as usize);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn turns(schedule: &Schedule, count: usize) -> Vec<(usize, usize, Option<u32>)> {
+        let turn = |number| schedule.turn(number).map(|turn| (turn.case, turn.place, turn.repeat));
+        (0..count).map_while(turn).collect()
+    }
+
+    #[test]
+    fn the_longest_starts_first_and_its_result_stands_where_it_was_listed() {
+        let check = |seconds: &[Option<f64>], expect: &[usize]| {
+            let found = turns(&Schedule::longest_first(seconds, Rounds::One), 99);
+            let expect: Vec<_> = expect.iter().map(|&case| (case, case, None)).collect();
+            assert_eq!(found, expect, "{seconds:?}");
+        };
+        check(&[], &[]);
+        check(&[Some(1.0), Some(3.0), Some(2.0)], &[1, 2, 0]);
+        check(&[Some(1.0), None, Some(2.0), None], &[1, 3, 2, 0]);
+        check(&[Some(1.0), Some(1.0)], &[0, 1]);
+    }
+
+    #[test]
+    fn rounds_follow_each_other_and_are_numbered() {
+        let two = Schedule::longest_first(&[Some(1.0), Some(2.0)], Rounds::Count(2));
+        let expect = [(1, 1, Some(1)), (0, 0, Some(1)), (1, 3, Some(2)), (0, 2, Some(2))];
+        assert_eq!(turns(&two, 99), expect);
+        assert_eq!(two.turns(), Some(4));
+        let endless = Schedule::longest_first(&[None], Rounds::Endless);
+        assert_eq!(endless.turns(), None);
+        assert_eq!(endless.turn(4999).map(|turn| turn.repeat), Some(Some(5000)));
+        assert_eq!(Schedule::longest_first(&[], Rounds::Endless).turn(0), None);
+    }
+
+    #[test]
+    fn a_seed_decides_the_order_of_every_round() {
+        let order = |seed: u64| -> Vec<usize> {
+            let schedule = Schedule::shuffled(20, seed, Rounds::Count(2));
+            turns(&schedule, 99).iter().map(|turn| turn.0).collect()
+        };
+        assert_eq!(order(7), order(7));
+        assert_ne!(order(7), order(8));
+        let both = order(7);
+        let (first, second) = both.split_at(20);
+        assert_ne!(first, second);
+        for round in [first, second] {
+            assert_eq!(round.iter().copied().collect::<BTreeSet<_>>().len(), 20);
+        }
+        // What a seed means does not change with the lab's version.
+        assert_eq!(permutation(5, 1, 0), [2, 1, 4, 3, 0]);
+    }
+
+    #[test]
+    fn shuffled_results_stand_in_the_order_of_their_start() {
+        let schedule = Schedule::shuffled(5, 3, Rounds::Count(2));
+        let places: Vec<_> = turns(&schedule, 99).iter().map(|turn| turn.1).collect();
+        assert_eq!(places, (0..10).collect::<Vec<_>>());
+    }
+}

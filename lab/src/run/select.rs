@@ -1,0 +1,137 @@
+//! Kernels × scenarios → [`Selection`]: the cases that a run is of.
+
+use super::{
+    schedule::Case,
+    shard::{self, Shard},
+    times::{Times, stored_results},
+};
+use crate::scenario::{Found, Scenario};
+use anyhow::Result;
+use std::{collections::BTreeSet, path::Path};
+
+/// What a run is of.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Names of `kernels/*.yaml`, each needed by a case.
+    pub kernels: Vec<String>,
+    /// The scenarios, parsed.
+    pub scenarios: Vec<(Found, Scenario)>,
+    /// Which scenario runs on which kernel, in the order of the results.
+    pub cases: Vec<Case>,
+}
+
+impl Selection {
+    /// Every scenario on every kernel.
+    pub fn all(kernels: Vec<String>, scenarios: Vec<(Found, Scenario)>) -> Selection {
+        let cases = Case::all(kernels.len(), scenarios.len());
+        Selection { kernels, scenarios, cases }
+    }
+
+    /// The names of a case's kernel and scenario.
+    pub fn names(&self, case: Case) -> (&str, &str) {
+        (&self.kernels[case.kernel], &self.scenarios[case.scenario].0.name)
+    }
+
+    /// Keeps one part of several, split by `times`. Gives back the name of the split, which all
+    /// parts have to have in common.
+    pub fn keep_shard(&mut self, shard: Shard, times: &Times) -> String {
+        let weighed = |&case: &Case| {
+            let (kernel, scenario) = self.names(case);
+            ((kernel, scenario), times.get(kernel, scenario))
+        };
+        let weighed: Vec<_> = self.cases.iter().map(weighed).collect();
+        let split = shard::fingerprint(&weighed);
+        self.cases = shard.pick(&weighed).into_iter().map(|item| self.cases[item]).collect();
+        self.drop_unneeded_kernels();
+        split
+    }
+
+    /// Keeps what failed, by kernel and scenario. Gives back what of it is not selected at all.
+    pub fn keep(&mut self, wanted: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
+        let mut missing = wanted.clone();
+        let cases = std::mem::take(&mut self.cases);
+        self.cases = cases
+            .into_iter()
+            .filter(|&case| {
+                let (kernel, scenario) = self.names(case);
+                missing.remove(&(kernel.to_owned(), scenario.to_owned()))
+            })
+            .collect();
+        self.drop_unneeded_kernels();
+        missing.into_iter().collect()
+    }
+
+    /// A kernel that no case runs on need not be built.
+    fn drop_unneeded_kernels(&mut self) {
+        let needed: BTreeSet<usize> = self.cases.iter().map(|case| case.kernel).collect();
+        let place = |kernel: usize| needed.range(..kernel).count();
+        self.cases.iter_mut().for_each(|case| case.kernel = place(case.kernel));
+        self.kernels = needed.iter().map(|&kernel| self.kernels[kernel].clone()).collect();
+    }
+}
+
+/// Kernel and scenario of all that did not end well in the run stored in `directory`.
+pub fn failed(directory: &Path) -> Result<BTreeSet<(String, String)>> {
+    let results = stored_results(directory)?.scenarios.into_iter();
+    let failed = results.filter(|result| !result.status.is_good());
+    Ok(failed.map(|result| (result.kernel, result.name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::fixture::{result, results},
+        verdict::Status,
+    };
+
+    fn selection() -> Selection {
+        let scenario = |name: &str| {
+            let found = Found { name: name.to_owned(), path: name.into() };
+            (found, Scenario::parse(Path::new(name), "summary: x\nsteps: [read: trace]\n").unwrap())
+        };
+        Selection::all(vec!["6.1".into(), "6.12".into()], ["a", "b", "c"].map(scenario).into())
+    }
+
+    fn names(selection: &Selection) -> Vec<String> {
+        let name = |&case| {
+            let (kernel, scenario) = selection.names(case);
+            format!("{kernel}:{scenario}")
+        };
+        selection.cases.iter().map(name).collect()
+    }
+
+    #[test]
+    fn what_failed_is_kept_with_its_kernel_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut stored = results(vec![
+            result("a", Status::Passed),
+            result("b", Status::Hang),
+            result("b", Status::Passed),
+            result("c", Status::Unsupported),
+            result("gone", Status::Failed),
+        ]);
+        stored.run.complete = false;
+        let json = serde_json::to_vec(&stored).unwrap();
+        std::fs::write(directory.path().join("results.json"), json).unwrap();
+        let mut selection = selection();
+        let missing = selection.keep(&failed(directory.path()).unwrap());
+        assert_eq!(names(&selection), ["6.12:b"]);
+        assert_eq!(selection.kernels, ["6.12"]);
+        assert_eq!(missing, [("6.12".to_owned(), "gone".to_owned())]);
+    }
+
+    #[test]
+    fn shards_have_every_case_once() {
+        let mut seen = Vec::new();
+        for shard in ["1/4", "2/4", "3/4", "4/4"] {
+            let mut selection = selection();
+            selection.keep_shard(shard.parse().unwrap(), &Times::default());
+            seen.extend(names(&selection));
+        }
+        seen.sort();
+        let mut all = names(&selection());
+        all.sort();
+        assert_eq!(seen, all);
+    }
+}

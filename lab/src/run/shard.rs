@@ -1,0 +1,155 @@
+//! A part of a run for one machine of a fleet: `--shard 2/5`.
+//!
+//! The split is a pure function of the names and the given weights, in whole milliseconds: every
+//! machine that is given the same comes to the same split, whatever it measured itself. Each name
+//! is in exactly one shard.
+
+use crate::cache::KeyBuilder;
+use std::{cmp::Reverse, str::FromStr};
+
+/// Which part, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    number: usize,
+    of: usize,
+}
+
+/// The most shards there may be.
+const SHARDS_MAX: usize = 10_000;
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let numbers =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if 1 <= number && number <= of && of <= SHARDS_MAX => Ok(Shard { number, of }),
+            _ => Err(format!("expected I/N with 1 <= I <= N <= {SHARDS_MAX}, as in 2/5")),
+        }
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.number, self.of)
+    }
+}
+
+/// What is split: its name, and how long it takes in seconds, if that is known.
+pub type Weighed<'a> = ((&'a str, &'a str), Option<f64>);
+
+impl Shard {
+    /// Which of `items` are this shard's, in their order. The longest goes first, always to the
+    /// shard that has least so far; what has no time counts as the mean of those that have one.
+    pub fn pick(self, items: &[Weighed<'_>]) -> Vec<usize> {
+        let known: Vec<u64> = items.iter().filter_map(|(_, seconds)| seconds.map(milliseconds)).collect();
+        let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(1).max(1);
+        let weight = |item: &Weighed<'_>| item.1.map_or(mean, milliseconds);
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        order.sort_by_key(|&item| (Reverse(weight(&items[item])), items[item].0));
+        let mut loads = vec![0_u64; self.of];
+        let mut mine = Vec::new();
+        for item in order {
+            let Some(least) = (0..self.of).min_by_key(|&shard| loads[shard]) else { break };
+            loads[least] = loads[least].saturating_add(weight(&items[item]));
+            if least + 1 == self.number {
+                mine.push(item);
+            }
+        }
+        mine.sort_unstable();
+        mine
+    }
+}
+
+/// A short name of what is split and by which weights, whatever its order: machines that show the
+/// same one have the same split, so that together they run everything.
+pub fn fingerprint(items: &[Weighed<'_>]) -> String {
+    let mut items = items.to_vec();
+    items.sort_by_key(|item| item.0);
+    let mut key = KeyBuilder::default();
+    for ((kernel, scenario), seconds) in items {
+        let weight = seconds.map_or(0, milliseconds).to_le_bytes();
+        key = key.input("kernel", kernel).input("scenario", scenario).input("weight", weight);
+    }
+    let key = key.finish("");
+    key.as_str().trim_start_matches('-').chars().take(8).collect()
+}
+
+/// At least one: what takes no time still goes round by round to all shards. At most about a day,
+/// so that no sum is too large.
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round().clamp(1.0, 1e8) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_shard_is_one_of_so_many() {
+        let check = |text: &str, expect: Option<(usize, usize)>| {
+            assert_eq!(text.parse::<Shard>().ok().map(|shard| (shard.number, shard.of)), expect, "{text}");
+        };
+        check("1/1", Some((1, 1)));
+        check("2/5", Some((2, 5)));
+        for wrong in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/99999999999"] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn another_split_has_another_name() {
+        let items = |seconds| [(("6.12", "a"), Some(seconds)), (("6.12", "b"), None)];
+        assert_eq!(fingerprint(&items(1.0)), fingerprint(&items(1.0001)));
+        assert_ne!(fingerprint(&items(1.0)), fingerprint(&items(2.0)));
+        assert_ne!(fingerprint(&items(1.0)), fingerprint(&items(1.0)[..1]));
+    }
+
+    fn pick(shard: &str, items: &[(&str, Option<f64>)]) -> Vec<String> {
+        let weighed: Vec<_> = items.iter().map(|(name, seconds)| (("6.12", *name), *seconds)).collect();
+        let picked = shard.parse::<Shard>().unwrap().pick(&weighed);
+        picked.into_iter().map(|item| items[item].0.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_longest_is_alone_where_it_weighs_as_much_as_the_rest() {
+        let items = [("a", Some(1.0)), ("b", Some(3.0)), ("c", Some(1.0)), ("d", Some(1.0))];
+        assert_eq!(pick("1/2", &items), ["b"]);
+        assert_eq!(pick("2/2", &items), ["a", "c", "d"]);
+        // What has no time counts as much as the mean, 2 s here.
+        let items = [("a", Some(1.0)), ("b", Some(3.0)), ("c", None)];
+        assert_eq!(pick("1/2", &items), ["b"]);
+        assert_eq!(pick("2/2", &items), ["a", "c"]);
+        let items = [("a", None), ("b", None), ("c", None)];
+        assert_eq!(pick("1/2", &items), ["a", "c"]);
+        assert_eq!(pick("3/3", &[("a", None)]), Vec::<String>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn every_item_is_in_one_shard_whatever_the_order(
+            seconds in proptest::collection::vec(proptest::option::of(0.0..100.0_f64), 0..40),
+            of in 1..9_usize,
+        ) {
+            let names: Vec<String> = (0..seconds.len()).map(|number| format!("s{number}")).collect();
+            let items: Vec<Weighed<'_>> =
+                names.iter().zip(&seconds).map(|(name, seconds)| (("k", name.as_str()), *seconds)).collect();
+            let reversed: Vec<_> = items.iter().rev().copied().collect();
+            let mut seen = vec![0; items.len()];
+            for number in 1..=of {
+                let shard = Shard { number, of };
+                let picked = shard.pick(&items);
+                let mut other: Vec<_> =
+                    shard.pick(&reversed).into_iter().map(|item| items.len() - 1 - item).collect();
+                other.sort_unstable();
+                prop_assert_eq!(fingerprint(&items), fingerprint(&reversed));
+                prop_assert_eq!(&picked, &other);
+                picked.into_iter().for_each(|item| seen[item] += 1);
+            }
+            prop_assert!(seen.iter().all(|&count| count == 1));
+        }
+    }
+}

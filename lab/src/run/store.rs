@@ -1,0 +1,102 @@
+//! What a run has found so far: told in order, and on disk the moment it is there.
+
+use crate::report::{self, Results, ScenarioResult};
+use anyhow::Result;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+/// The results of a run while it grows.
+pub(super) struct Store<F> {
+    results: Results,
+    directory: PathBuf,
+    started: Instant,
+    /// Results that wait for an earlier one, by their place in the list.
+    waiting: BTreeMap<usize, ScenarioResult>,
+    finished: F,
+}
+
+impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
+    /// An empty one. `finished` sees each result when its turn in the list has come.
+    pub(super) fn new(results: Results, directory: &Path, finished: F) -> Store<F> {
+        let directory = directory.to_owned();
+        Store { results, directory, started: Instant::now(), waiting: BTreeMap::new(), finished }
+    }
+
+    /// How many results there are.
+    pub(super) fn count(&self) -> usize {
+        self.results.scenarios.len() + self.waiting.len()
+    }
+
+    /// Takes a result for `place` in the list. `results.json` has it when this returns, also where
+    /// an earlier one is still missing.
+    pub(super) fn add(&mut self, place: usize, result: ScenarioResult) -> Result<()> {
+        self.waiting.insert(place, result);
+        while let Some(result) = self.waiting.remove(&self.results.scenarios.len()) {
+            self.take(result);
+        }
+        self.write()
+    }
+
+    /// The end: what came behind a gap, because the run was broken off there, still counts.
+    /// `whole` is false if the run was interrupted.
+    pub(super) fn finish(mut self, whole: bool) -> Result<Results> {
+        for (_, result) in std::mem::take(&mut self.waiting) {
+            self.take(result);
+        }
+        self.results.run.complete = whole;
+        self.write()?;
+        report::write_junit(&self.results, &self.directory)?;
+        Ok(self.results)
+    }
+
+    fn take(&mut self, result: ScenarioResult) {
+        (self.finished)(&result, &self.directory);
+        self.results.scenarios.push(result);
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.results.run.seconds = self.started.elapsed().as_secs_f64();
+        let told = self.results.scenarios.len();
+        self.results.scenarios.extend(self.waiting.values().cloned());
+        let written = report::write_json(&self.results, &self.directory);
+        self.results.scenarios.truncate(told);
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::fixture::{result, results},
+        verdict::Status,
+    };
+    use std::fs;
+
+    fn stored(directory: &Path) -> Vec<String> {
+        let json = fs::read(directory.join("results.json")).unwrap();
+        let results: Results = serde_json::from_slice(&json).unwrap();
+        results.scenarios.into_iter().map(|scenario| scenario.name).collect()
+    }
+
+    #[test]
+    fn results_are_told_in_order_and_stored_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        let finished = |result: &ScenarioResult, _: &Path| told.push(result.name.clone());
+        let mut store = Store::new(results(Vec::new()), directory.path(), finished);
+        store.add(1, result("b", Status::Passed)).unwrap();
+        assert_eq!(stored(directory.path()), ["b"]);
+        store.add(0, result("a", Status::Passed)).unwrap();
+        assert_eq!(stored(directory.path()), ["a", "b"]);
+        store.add(3, result("d", Status::Failed)).unwrap();
+        assert_eq!(store.count(), 3);
+        let results = store.finish(false).unwrap();
+        assert!(!results.run.complete);
+        assert_eq!(stored(directory.path()), ["a", "b", "d"]);
+        assert_eq!(told, ["a", "b", "d"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! How a scenario's machine comes to life: restored as it was after boot, or booted for it alone.
+
+use super::text::{FromText, from_text, printable_line};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+use std::{borrow::Cow, fmt};
+
+/// What a scenario asks of its machine beside that it is pristine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fresh {
+    /// Nothing: it is restored from a snapshot, alike to the last bit for every scenario.
+    #[default]
+    Snapshot,
+    /// That it boots for this scenario alone: with random state and clocks of its own, and with its
+    /// boot in the kernel log.
+    Boot,
+}
+
+/// One kernel parameter, quotes included, as in `trace_event=initcall:*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelParameter(String);
+
+impl KernelParameter {
+    /// As it stands on the command line.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// arm64's COMMAND_LINE_SIZE is 2048; the lab and a kernel's own file need some of it.
+const CMDLINE_MAX: usize = 1536;
+
+impl FromText for KernelParameter {
+    const EXPECTED: &'static str = "a kernel parameter";
+
+    fn from_text(text: &str) -> Result<KernelParameter, String> {
+        match split(text)?.as_slice() {
+            [one] => Ok(one.clone()),
+            all => Err(format!("{} kernel parameters in `{text}`, expected one", all.len())),
+        }
+    }
+}
+
+from_text!(KernelParameter, { "type": "string", "minLength": 1, "examples": ["trace_event=initcall:*"] });
+
+/// Splits as the kernel's `next_arg` does: at spaces outside of double quotes.
+fn split(text: &str) -> Result<Vec<KernelParameter>, String> {
+    printable_line(text)?;
+    if !text.is_ascii() {
+        return Err("a character that is not ASCII, expected kernel parameters".to_owned());
+    }
+    let mut quoted = false;
+    let words = text.split(|c| {
+        quoted ^= c == '"';
+        c == ' ' && !quoted
+    });
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    if quoted {
+        return Err(format!("a double quote is missing in `{text}`"));
+    }
+    if words.iter().any(|word| word == "--") {
+        return Err("`--`, behind which nothing is a kernel parameter".to_owned());
+    }
+    Ok(words.into_iter().map(KernelParameter).collect())
+}
+
+/// Kernel parameters behind those of the lab and of the kernel's own file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cmdline(pub Vec<KernelParameter>);
+
+impl Cmdline {
+    /// Whether the text of a parameter has this word in it, as far as its separators tell.
+    pub(super) fn mentions(&self, word: &str) -> bool {
+        let separators = [':', '/', ',', ';', '=', ' ', '"'];
+        self.0.iter().any(|parameter| parameter.0.split(separators).any(|part| part == word))
+    }
+
+    fn checked<E: Error>(self) -> Result<Cmdline, E> {
+        let length: usize = self.0.iter().map(|parameter| parameter.0.len() + 1).sum();
+        if length > CMDLINE_MAX {
+            return Err(E::custom(format!(
+                "{length} characters of kernel parameters, expected at most {CMDLINE_MAX}"
+            )));
+        }
+        Ok(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cmdline {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cmdline, D::Error> {
+        struct Parameters;
+
+        impl<'de> Visitor<'de> for Parameters {
+            type Value = Cmdline;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("kernel parameters, as a list or separated by spaces")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Cmdline, E> {
+                Cmdline(split(text).map_err(E::custom)?).checked()
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Cmdline, A::Error> {
+                let mut all = Cmdline::default();
+                while let Some(parameter) = list.next_element()? {
+                    all.0.push(parameter);
+                }
+                all.checked()
+            }
+        }
+
+        deserializer.deserialize_any(Parameters)
+    }
+}
+
+impl JsonSchema for Cmdline {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Cmdline".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let parameter = generator.subschema_for::<KernelParameter>();
+        json_schema!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": parameter }] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(yaml: &str, expect: Result<&[&str], &str>) {
+        let found = serde_yaml::from_str::<Cmdline>(yaml).map_err(|error| error.to_string());
+        match (found, expect) {
+            (Ok(found), Ok(expect)) => {
+                assert_eq!(found.0.iter().map(KernelParameter::as_str).collect::<Vec<_>>(), expect);
+            }
+            (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
+            (found, expect) => panic!("found {found:?}, expected {expect:?}"),
+        }
+    }
+
+    #[test]
+    fn parameters_are_a_list_or_one_string() {
+        check("[ 'trace_event=initcall:*', quiet ]", Ok(&["trace_event=initcall:*", "quiet"]));
+        check(
+            r#"kprobe_event=p:x,vfs_read  dyndbg="file a.c +p" ro"#,
+            Ok(&["kprobe_event=p:x,vfs_read", r#"dyndbg="file a.c +p""#, "ro"]),
+        );
+        check(r#"[ 'dyndbg="file a.c +p"' ]"#, Ok(&[r#"dyndbg="file a.c +p""#]));
+        check("[]", Ok(&[]));
+    }
+
+    #[test]
+    fn what_is_no_parameter_is_refused() {
+        check("[ 'a b' ]", Err("2 kernel parameters in `a b`, expected one"));
+        check("[ '' ]", Err("0 kernel parameters"));
+        check(r#"a="b"#, Err("a double quote is missing"));
+        check("a -- b", Err("`--`"));
+        check(r#""a\nb""#, Err("control character"));
+        check("ä", Err("not ASCII"));
+        check("{ a: b }", Err("expected kernel parameters, as a list or separated by spaces"));
+        check(&"a".repeat(2000), Err("2001 characters of kernel parameters, expected at most 1536"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Traces that lost events, each on a real kernel: what looks at them is inconclusive, not passed.
+
+mod built;
+
+use built::{Built, built};
+use lab::{
+    run,
+    scenario::{Found, Scenario},
+    verdict::{OutcomeStatus, Status},
+};
+use std::fs;
+
+/// The least buffer there can be, two pages a CPU, and functions that are called far more often
+/// between two looks at it than it has room for.
+fn lossy(overwrite: &str) -> String {
+    format!(
+        "summary: events are lost
+trace:
+  tracer: function
+  functions: ['_raw_spin_*']
+  buffer_kb: 4
+  options: {{ overwrite: {overwrite} }}
+steps:
+  - workload: eventfd --sleep 0 1 2 4 7 14
+expect:
+  - count: {{ event: function, at_most: 100000000 }}
+  - never: {{ event: function, where: sym(ip) == \"no_such_function\" }}
+  - count: {{ event: function, at_least: 1 }}
+"
+    )
+}
+
+/// Runs a scenario of that text; its status, and of each expectation the status and the detail.
+fn judge(yaml: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("losses.yaml");
+    fs::write(&path, yaml).unwrap();
+    let found = Found { name: "losses".into(), path };
+    let scenario = Scenario::load(&found.path).unwrap();
+    let Built { kernel, guest, snapshots } = built();
+    let result = run::one(kernel, guest, snapshots, &found, &scenario, directory.path()).unwrap();
+    let outcomes = result.expectations.into_iter().map(|outcome| (outcome.status, outcome.detail));
+    (result.status, outcomes.collect())
+}
+
+/// What a lossy trace must come to: what is certain nonetheless holds, the rest is inconclusive
+/// and says how much was lost and what would have held it.
+fn check(yaml: &str) {
+    let (status, outcomes) = judge(yaml);
+    assert_eq!(status, Status::Inconclusive, "{outcomes:#?}");
+    let [most, never, least] = outcomes.as_slice() else { panic!("{outcomes:#?}") };
+    assert_eq!(least.0, OutcomeStatus::Passed, "{outcomes:#?}");
+    for (status, detail) in [most, never] {
+        assert_eq!(*status, OutcomeStatus::Inconclusive, "{outcomes:#?}");
+        let (_, lost) = detail.split_once(", but ").unwrap_or_else(|| panic!("{detail}"));
+        let lost = lost.strip_prefix("more than ").unwrap_or(lost);
+        let number: u64 = lost.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{detail}"));
+        assert!(number > 100, "{detail}");
+        let (_, size) = detail.split_once("`buffer_kb: ").unwrap_or_else(|| panic!("{detail}"));
+        let (size, rest) = size.split_once('`').unwrap();
+        assert!(size.parse::<u64>().unwrap() > 4 && rest.contains("(it was 4)"), "{detail}");
+    }
+}
+
+#[test]
+fn overwritten_events_leave_expectations_inconclusive() {
+    check(&lossy("on"));
+}
+
+#[test]
+fn dropped_events_leave_expectations_inconclusive() {
+    check(&lossy("off"));
+}
+
+/// The buffer that the detail names does hold everything.
+#[test]
+fn the_buffer_that_is_named_holds_all() {
+    let (_, outcomes) = judge(&lossy("on"));
+    let (_, size) = outcomes[0].1.split_once("`buffer_kb: ").unwrap();
+    let (size, _) = size.split_once('`').unwrap();
+    let (status, outcomes) = judge(&lossy("on").replace("buffer_kb: 4", &format!("buffer_kb: {size}")));
+    assert_eq!(status, Status::Passed, "{outcomes:#?}");
+}

@@ -1,0 +1,211 @@
+//! Machines restored from snapshots: pristine each, many at once, and there even where a snapshot
+//! is damaged. All for real, in a cache of their own.
+
+mod built;
+
+use built::built;
+use lab::{
+    cache::Cache,
+    machine::{Machine, MachineSpec, Snapshots},
+    progress::Progress,
+    run::machine_spec,
+};
+use protocol::{Reply, Request, WriteMode};
+use std::{
+    env,
+    fs::{self, File, FileTimes},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// Longer than any request of these tests takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn spec() -> MachineSpec {
+    machine_spec(&built().kernel, &built().guest)
+}
+
+/// An empty cache, and a place for machines.
+struct Setting {
+    directory: TempDir,
+    spec: MachineSpec,
+}
+
+fn setting() -> Setting {
+    Setting { directory: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), spec: spec() }
+}
+
+impl Setting {
+    /// What a lab of its own would have: it knows nothing of what others found out.
+    fn snapshots(&self) -> Snapshots {
+        let cache = Cache::at(self.directory.path().join("cache")).unwrap();
+        Snapshots::new(&cache, &Progress::new()).unwrap()
+    }
+
+    fn machine(&self, snapshots: &Snapshots) -> Machine {
+        let place = tempfile::tempdir_in(self.directory.path()).unwrap().keep();
+        let mut machine = Machine::pristine(&self.spec, snapshots, &place).unwrap();
+        assert!(matches!(machine.call(&Request::Hello, DEADLINE), Ok(Reply::Hello(_))));
+        machine
+    }
+
+    /// The one entry there is.
+    fn entry(&self) -> PathBuf {
+        let entries = fs::read_dir(self.directory.path().join("cache/snapshots")).unwrap();
+        let entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        let [entry] = &entries[..] else { panic!("{entries:?}") };
+        entry.clone()
+    }
+}
+
+/// Whether the machine came from a snapshot: QEMU was told to wait for its state.
+fn is_restored(machine: &Machine) -> bool {
+    let line = fs::read(format!("/proc/{}/cmdline", machine.pid())).unwrap();
+    line.split(|&byte| byte == 0).any(|word| word == b"-incoming")
+}
+
+fn probes(machine: &mut Machine) -> String {
+    let read = Request::ReadFile { path: "kprobe_events".into(), max: 4096 };
+    match machine.call(&read, DEADLINE).unwrap() {
+        Reply::Data(data) => String::from_utf8(data).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn define_probe(machine: &mut Machine) {
+    let write = Request::WriteFile {
+        path: "kprobe_events".into(),
+        data: b"p:left_behind vfs_read\n".to_vec(),
+        mode: WriteMode::Append,
+    };
+    assert_eq!(machine.call(&write, DEADLINE).unwrap(), Reply::Done);
+    assert!(probes(machine).contains("left_behind"));
+}
+
+#[test]
+fn what_one_machine_does_is_not_in_the_next_nor_in_one_beside_it() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    let (mut first, mut second) = (setting.machine(&snapshots), setting.machine(&snapshots));
+    assert!(is_restored(&first) && is_restored(&second));
+    define_probe(&mut first);
+    assert_eq!(probes(&mut second), "");
+    drop(first);
+    let mut third = setting.machine(&snapshots);
+    assert_eq!(probes(&mut third), "");
+}
+
+#[test]
+fn labs_that_need_the_same_snapshot_at_once_make_it_once() {
+    let setting = setting();
+    thread::scope(|scope| {
+        let labs: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let machine = setting.machine(&setting.snapshots());
+                    assert!(is_restored(&machine));
+                })
+            })
+            .collect();
+        for lab in labs {
+            lab.join().unwrap();
+        }
+    });
+    // Made twice, it would be another directory than the first of the two labs has locked.
+    setting.entry();
+}
+
+#[test]
+fn memory_is_kept_without_its_zeros() {
+    let setting = setting();
+    drop(setting.machine(&setting.snapshots()));
+    let ram = fs::metadata(setting.entry().join("ram")).unwrap();
+    assert_eq!(ram.size(), 512 << 20);
+    assert!(ram.blocks() * 512 < 100 << 20, "{} bytes on disk", ram.blocks() * 512);
+}
+
+/// After `damage` to a snapshot's directory, the next lab has a machine from a snapshot that was
+/// made anew.
+fn check_damaged(damage: impl FnOnce(&Path)) {
+    let setting = setting();
+    drop(setting.machine(&setting.snapshots()));
+    let entry = setting.entry();
+    let made = fs::metadata(entry.join("ram")).unwrap().ino();
+    damage(&entry);
+    let machine = setting.machine(&setting.snapshots());
+    assert!(is_restored(&machine));
+    assert_ne!(fs::metadata(setting.entry().join("ram")).unwrap().ino(), made);
+}
+
+fn truncate(path: &Path, length: u64) {
+    File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+}
+
+#[test]
+fn a_truncated_state_is_made_again() {
+    check_damaged(|entry| truncate(&entry.join("state"), 1000));
+}
+
+#[test]
+fn truncated_memory_is_made_again() {
+    check_damaged(|entry| truncate(&entry.join("ram"), 1 << 20));
+}
+
+#[test]
+fn a_state_that_only_qemu_finds_damaged_is_made_again() {
+    check_damaged(|entry| {
+        let state = File::options().write(true).open(entry.join("state")).unwrap();
+        let modified = state.metadata().unwrap().modified().unwrap();
+        state.write_all_at(&[0xff; 4096], 0).unwrap();
+        state.set_times(FileTimes::new().set_modified(modified)).unwrap();
+    });
+}
+
+#[test]
+fn memory_that_no_kernel_can_run_from_is_made_again() {
+    check_damaged(|entry| {
+        let ram = File::options().write(true).open(entry.join("ram")).unwrap();
+        let modified = ram.metadata().unwrap().modified().unwrap();
+        // Where the kernel's text is.
+        ram.write_all_at(&vec![0; 24 << 20], 0).unwrap();
+        ram.set_times(FileTimes::new().set_modified(modified)).unwrap();
+    });
+}
+
+#[test]
+fn where_no_snapshot_can_be_kept_machines_boot() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    // No directory of snapshots can be made where a file is.
+    fs::write(setting.directory.path().join("cache/snapshots"), "").unwrap();
+    for _ in 0..2 {
+        assert!(!is_restored(&setting.machine(&snapshots)));
+    }
+}
+
+#[test]
+fn whatever_shapes_a_machine_is_in_the_key_of_its_snapshot() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    let key = |change: fn(&mut MachineSpec)| {
+        let mut spec = setting.spec.clone();
+        change(&mut spec);
+        snapshots.key(&spec).unwrap()
+    };
+    let same = key(|_| {});
+    assert_eq!(same, key(|_| {}));
+    assert_ne!(same, key(|spec| spec.cmdline.push("ftrace=function".into())));
+    assert_ne!(same, key(|spec| spec.memory = "1G".into()));
+    assert_ne!(same, key(|spec| spec.cpus = 1));
+    assert_ne!(same, key(|spec| spec.initramfs = spec.image.clone()));
+    let image = setting.directory.path().join("Image");
+    let key_of_image = |content: &str| {
+        fs::write(&image, content).unwrap();
+        snapshots.key(&MachineSpec { image: image.clone(), ..setting.spec.clone() }).unwrap()
+    };
+    assert_ne!(key_of_image("one"), key_of_image("other"));
+}

@@ -1,0 +1,542 @@
+//! What a run survives: kills, full and read-only disks, damaged caches, many scenarios, hostile files
+//! and guests. Each is provoked for real; afterwards nothing is lost and the next run works.
+
+use lab::{
+    cache::Cache,
+    report::{Results, ScenarioResult},
+    verdict::Status,
+};
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::ExitStatusExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How long anything here may take that is about to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Real runs take the machine's CPUs; one at a time keeps their deadlines honest.
+static ONE_RUN: Mutex<()> = Mutex::new(());
+
+/// Boots a machine and does next to nothing.
+const TRIVIAL: &str = "summary: a machine boots\nsteps: [read: trace_clock]\n";
+
+/// Is done with before a machine would be started.
+const UNSUPPORTED: &str =
+    "summary: of a kernel to come\nrequires: { kernel: \">=99\" }\nsteps: [read: trace_clock]\n";
+
+fn xtask() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn scratch() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A directory of scenarios.
+fn scenarios<N: AsRef<str>>(
+    directory: &Path,
+    scenarios: impl IntoIterator<Item = (N, &'static str)>,
+) -> PathBuf {
+    let path = directory.join("scenarios");
+    fs::create_dir_all(&path).unwrap();
+    for (name, yaml) in scenarios {
+        fs::write(path.join(format!("{}.yaml", name.as_ref())), yaml).unwrap();
+    }
+    path
+}
+
+/// A lab that runs `scenarios`. What it learns of their times stays beside its results.
+fn run(results: &Path, scenarios: &Path) -> Command {
+    let mut command = xtask();
+    command.args(["lab", "run", "--results"]).arg(results).arg(scenarios);
+    if let (true, Some(directory)) = (results.ends_with("results"), results.parent()) {
+        let own = directory.join("cache");
+        let own = if own.exists() { own } else { cache(directory, &["times.json"], true) };
+        command.env("FTRACE_LAB_CACHE", own);
+    }
+    command
+}
+
+fn check(command: &mut Command, code: i32, expect: &[&str]) -> Output {
+    let output = command.output().unwrap();
+    let said = said(&output);
+    for part in expect {
+        assert!(said.contains(part), "`{part}` is not in:\n{said}");
+    }
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    output
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The results in a run's directory, if there are any yet.
+fn stored(run: &Path) -> Option<Results> {
+    let json = fs::read(run.join("results.json")).ok()?;
+    Some(serde_json::from_slice(&json).expect("half a results.json was there to be read"))
+}
+
+fn labels(results: &[ScenarioResult]) -> Vec<String> {
+    results.iter().map(ScenarioResult::label).collect()
+}
+
+/// The one run's directory below `results`, once it is there.
+fn run_directory(results: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(results).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_dir() && !path.is_symlink()).max()
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill_hard(lab: &mut Child) {
+    lab.kill().unwrap();
+    assert_eq!(lab.wait().unwrap().signal(), Some(9), "it was over before it was killed");
+}
+
+/// Something mounted, for as long as it lives; `None` where this user cannot mount.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn tmpfs(at: &Path, options: &str) -> Option<Mount> {
+        Mount::new(Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]), at)
+    }
+
+    /// What is at `from`, whoever may not go there, read-only.
+    fn bind(from: &Path, at: &Path) -> Option<Mount> {
+        Mount::new(Command::new("mount").args(["--bind", "-o", "ro"]).arg(from), at)
+    }
+
+    fn new(mount: &mut Command, at: &Path) -> Option<Mount> {
+        fs::create_dir_all(at).unwrap();
+        let mount = mount.arg(at).output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Mount(at.to_owned()));
+        }
+        eprintln!("unsupported: only root can mount a file system of its own");
+        None
+    }
+
+    fn change(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        assert!(mount.args(["-o", &format!("remount,{options}")]).arg(&self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Out of the way at once, whoever still holds it.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// A cache in `directory` that has all of the real one, with `own` as copies to be damaged, or as
+/// nothing at all where `empty`.
+fn cache(directory: &Path, own: &[&str], empty: bool) -> PathBuf {
+    let real = Cache::open().unwrap();
+    let cache = directory.join("cache");
+    fs::create_dir_all(&cache).unwrap();
+    for entry in fs::read_dir(real.root()).unwrap().flatten() {
+        let name = entry.file_name();
+        if !own.iter().any(|own| name == *own) {
+            symlink(entry.path(), cache.join(name)).unwrap();
+        } else if !empty {
+            // With its times: an entry that was touched is taken for damaged.
+            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&cache).status();
+            assert!(copied.unwrap().success());
+        }
+    }
+    cache
+}
+
+#[test]
+fn a_run_killed_hard_leaves_what_it_found_and_the_next_one_works() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let three = scenarios(directory.path(), [("a", UNSUPPORTED), ("b", TRIVIAL), ("c", TRIVIAL)]);
+    let mut lab = run(&results, &three).args(["--jobs", "1"]).spawn().unwrap();
+    let killed = wait_for("run", || run_directory(&results));
+    let half = || {
+        let entries = fs::read_dir(killed.join("6.12")).ok()?.flatten();
+        entries.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".partial-"))
+    };
+    // In the middle of the second machine's work, the first one's is done.
+    let half = wait_for("second machine", || (stored(&killed)?.scenarios.len() >= 2).then(half).flatten());
+    kill_hard(&mut lab);
+    let found = stored(&killed).unwrap();
+    assert!(!found.run.complete);
+    assert_eq!(found.scenarios.len(), 2);
+    assert!(half.exists() && !results.join("latest").exists());
+    check(&mut run(&results, &three), 0, &["2 passed", "1 unsupported"]);
+    assert!(!half.exists(), "what was half written was not cleared away");
+    assert_eq!(labels(&stored(&killed).unwrap().scenarios), labels(&found.scenarios));
+    assert_eq!(stored(&results.join("latest")).unwrap().scenarios.len(), 3);
+}
+
+/// A kernel tree whose make does in a moment what kbuild does in minutes, unless `slow` is there.
+const MAKEFILE: &str = r#"VERSION = 6
+PATCHLEVEL = 12
+SUBLEVEL = 1
+EXTRAVERSION =
+
+allnoconfig:
+	@cp $(KCONFIG_ALLCONFIG) $(O)/.config
+
+Image modules: everything
+everything:
+	@mkdir -p $(O)/arch/arm64/boot $(O)/include/config
+	@echo half > $(O)/vmlinux
+	@echo $$$$ > $(CURDIR)/pid; while [ -e slow ]; do sleep 0.05; done
+	@cd $(O) && for file in arch/arm64/boot/Image vmlinux System.map Module.symvers; do \
+		echo $$file > $$file; done
+	@: > $(O)/modules.order
+	@echo 6.12.1 > $(O)/include/config/kernel.release
+"#;
+
+#[test]
+fn a_kernel_build_killed_hard_goes_on_the_next_time() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let tree = directory.path().join("linux");
+    fs::create_dir(&tree).unwrap();
+    for (name, text) in [("Makefile", MAKEFILE), ("Kconfig", "config FTRACE\n\tbool\n"), ("slow", "")] {
+        fs::write(tree.join(name), text).unwrap();
+    }
+    let cache = cache(directory.path(), &["builds"], true);
+    let build = || {
+        let mut build = xtask();
+        build.args(["lab", "build", "6.12", "--kernel-tree"]).arg(&tree).env("FTRACE_LAB_CACHE", &cache);
+        build
+    };
+    let mut lab = build().spawn().unwrap();
+    let shell = wait_for("make", || {
+        if let Some(status) = lab.try_wait().unwrap() {
+            panic!("the build ended: {status}");
+        }
+        fs::read_to_string(tree.join("pid")).ok()?.trim().parse::<u32>().ok()
+    });
+    kill_hard(&mut lab);
+    let runs = || Path::new(&format!("/proc/{shell}")).exists();
+    wait_for("end of make", || (!runs()).then_some(()));
+    fs::remove_file(tree.join("slow")).unwrap();
+    let output = check(&mut build(), 0, &["6.12.1"]);
+    let vmlinux =
+        said(&output).lines().find_map(|line| Some(line.strip_prefix("vmlinux")?.trim().to_owned()));
+    assert_eq!(fs::read_to_string(vmlinux.unwrap()).unwrap(), "vmlinux\n");
+}
+
+#[test]
+fn a_full_cache_is_said_and_the_next_run_works() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let Some(mount) = Mount::tmpfs(&directory.path().join("cache"), "size=512k") else { return };
+    let cache = cache(directory.path(), &["workloads", "initramfs"], true);
+    let trivial = scenarios(directory.path(), [("a", TRIVIAL)]);
+    let lab = || {
+        let mut lab = run(&directory.path().join("results"), &trivial);
+        lab.env("FTRACE_LAB_CACHE", &cache);
+        lab
+    };
+    check(&mut lab(), 3, &["No space left on device", &*cache.to_string_lossy()]);
+    let left = Command::new("find").arg(&cache).args(["-name", ".making-*"]).output().unwrap();
+    assert_eq!(said(&left), "");
+    mount.change("size=64m");
+    check(&mut lab(), 0, &["1 passed"]);
+}
+
+#[test]
+fn a_results_directory_that_is_read_only_is_said() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let Some(mount) = Mount::tmpfs(&results, "size=64m") else { return };
+    mount.change("ro");
+    let trivial = scenarios(directory.path(), [("a", TRIVIAL)]);
+    check(&mut run(&results, &trivial), 3, &["Read-only file system", &*results.to_string_lossy()]);
+    mount.change("rw");
+    check(&mut run(&results, &trivial), 0, &["1 passed"]);
+}
+
+#[test]
+fn a_disk_that_fills_in_the_middle_of_a_run_ends_it_with_what_was_found() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    // Room for the files of two scenarios or three.
+    let Some(_mount) = Mount::tmpfs(&results, "size=2800k") else { return };
+    let many = scenarios(directory.path(), (0..6).map(|number| (format!("s{number}"), TRIVIAL)));
+    check(run(&results, &many).args(["--jobs", "1"]), 3, &["No space left on device", "s0 on 6.12"]);
+    let found = stored(&run_directory(&results).unwrap()).unwrap();
+    let passed = found.scenarios.iter().filter(|result| result.status == Status::Passed);
+    assert!(passed.count() >= 1, "{:?}", labels(&found.scenarios));
+    assert!(found.scenarios.iter().all(|result| matches!(result.status, Status::Passed | Status::LabError)));
+}
+
+#[test]
+fn damaged_cache_entries_are_made_again() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let cache = cache(directory.path(), &["agent", "workloads", "initramfs", "times.json"], false);
+    fs::write(cache.join("times.json"), "{\"6.12\": [").unwrap();
+    for kind in ["agent", "workloads", "initramfs"] {
+        for entry in fs::read_dir(cache.join(kind)).unwrap().flatten() {
+            for file in fs::read_dir(entry.path()).unwrap().flatten() {
+                if !file.file_name().to_string_lossy().starts_with('.') {
+                    fs::write(file.path(), "damage").unwrap();
+                }
+            }
+        }
+    }
+    let mut lab = run(&directory.path().join("results"), Path::new("probes/eventfd-write"));
+    let output =
+        check(lab.env("FTRACE_LAB_CACHE", &cache), 0, &["1 passed", "building the workload eventfd"]);
+    assert!(said(&output).contains("building the agent"), "{}", said(&output));
+    assert!(fs::read_to_string(cache.join("times.json")).unwrap().contains("probes/eventfd-write"));
+}
+
+/// While a run goes on, reads its results all the time; how often they were there.
+fn poll(lab: &mut Child, results: &Path) -> u32 {
+    let (mut reads, mut most) = (0, 0);
+    while lab.try_wait().unwrap().is_none() {
+        if let Some(found) = run_directory(results).and_then(|run| stored(&run)) {
+            assert!(found.scenarios.len() >= most, "results were lost");
+            most = found.scenarios.len();
+            reads += 1;
+        }
+    }
+    reads
+}
+
+#[test]
+fn two_hundred_scenarios_with_eight_jobs_end_in_order_and_no_reader_sees_half_a_file() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    // Eight machines at once on whatever this has; the others are done in no time.
+    let yaml = |number: u32| if number % 25 == 0 { TRIVIAL } else { UNSUPPORTED };
+    let many = (0..200).map(|number| (format!("s{number:03}"), yaml(number)));
+    let many = scenarios(directory.path(), many);
+    let mut lab = run(&results, &many).args(["--jobs", "8"]).spawn().unwrap();
+    let reads = poll(&mut lab, &results);
+    let output = lab.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(reads > 20, "results were read {reads} times only");
+    let found = stored(&results.join("latest")).unwrap();
+    assert!(found.run.complete);
+    assert_eq!((found.count(Status::Passed), found.count(Status::Unsupported)), (8, 192));
+    let names: Vec<_> = (0..200).map(|number| format!("s{number:03}")).collect();
+    assert_eq!(labels(&found.scenarios), names);
+    let told = said(&output);
+    let told: Vec<_> =
+        told.lines().filter_map(|line| line.split_once(" on 6.12 (")?.0.split(' ').next_back()).collect();
+    assert_eq!(told, names);
+}
+
+#[test]
+fn a_guest_that_floods_its_output_console_or_port_is_capped_and_named() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let floods = scenarios(
+        directory.path(),
+        [
+            ("console", "summary: x\nsteps: [workload: flood /dev/console 100000]\n"),
+            ("endless", "summary: x\ntimeout: 4s\nsteps: [workload: flood - 0]\n"),
+            ("port", "summary: x\nsteps: [workload: flood port 0]\n"),
+            ("stdout", "summary: x\nsteps: [workload: flood - 4000000]\n"),
+        ],
+    );
+    check(&mut run(&results, &floods), 1, &["2 passed", "1 hang", "1 lost guest", "over the cap"]);
+    let of = |scenario: &str| results.join("latest/6.12").join(scenario);
+    assert!(fs::metadata(of("console").join("console.txt")).unwrap().len() >= 100_000);
+    let stdout = fs::read_to_string(of("stdout").join("steps/1-stdout.txt")).unwrap();
+    assert!(stdout.len() < 300_000, "{} bytes were kept", stdout.len());
+    assert!(stdout.ends_with("more bytes of output were dropped]\n"));
+    for scenario in ["endless", "port"] {
+        for file in fs::read_dir(of(scenario)).unwrap().flatten() {
+            assert!(file.metadata().unwrap().len() < 10 << 20, "{}", file.path().display());
+        }
+    }
+}
+
+#[test]
+fn hostile_scenario_files_are_refused_in_no_time() {
+    let directory = scratch();
+    let refused = |name: &str, content: &[u8], expect: &[&str]| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        let started = Instant::now();
+        check(&mut run(directory.path(), &path), 2, expect);
+        assert!(started.elapsed() < Duration::from_secs(10), "{name} took {:?}", started.elapsed());
+        fs::remove_file(&path).unwrap();
+    };
+    refused("large.yaml", &vec![b'#'; 10 << 20], &["large.yaml", "at most 1 MiB"]);
+    let mut bomb = String::from("summary: x\na0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..30 {
+        let one = format!("*a{}", level - 1);
+        bomb += &format!("a{level}: &a{level} [{}]\n", [one.as_str(); 9].join(", "));
+    }
+    refused("bomb.yaml", bomb.as_bytes(), &["bomb.yaml"]);
+    refused("deep.yaml", format!("summary: {}", "[".repeat(100_000)).as_bytes(), &["deep.yaml", "brackets"]);
+    refused("nul.yaml", b"summary: \0\n", &["nul.yaml"]);
+    refused("latin1.yaml", b"summary: \xe4\n", &["latin1.yaml", "line 1 is not UTF-8"]);
+    for name in ["a..b.yaml", "\u{1b}[2J.yaml", "new\nline.yaml", "a b.yaml", "a@3.yaml"] {
+        refused(name, TRIVIAL.as_bytes(), &["bad character in the name"]);
+    }
+}
+
+#[test]
+fn a_terminal_is_never_written_control_characters_of_a_file() {
+    let directory = scratch();
+    let yaml = "summary: x\nsteps:\n  - wr\\e[2Jite: \u{9b}2J\n    \"\\e]0;title\\a\": x\n";
+    let path = scenarios(directory.path(), [("a", TRIVIAL)]).join("b.yaml");
+    fs::write(&path, yaml).unwrap();
+    let output = check(&mut run(directory.path(), &path), 2, &["b.yaml"]);
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    assert!(!said(&output).contains(control), "{:?}", said(&output));
+}
+
+#[test]
+fn the_order_of_a_seed_is_reproducible_and_shards_make_up_the_whole() {
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let names: Vec<_> = (0..12).map(|number| format!("s{number:02}")).collect();
+    let many = scenarios(directory.path(), names.iter().map(|name| (name, UNSUPPORTED)));
+    let order = |arguments: &[&str]| {
+        let output = check(run(&results, &many).args(arguments), 0, &[]);
+        let found = stored(&results.join("latest")).unwrap();
+        (labels(&found.scenarios), found.run, said(&output))
+    };
+    let (shuffled, of_run, said) = order(&["--shuffle", "7"]);
+    assert!(said.contains("--shuffle 7") && of_run.shuffle == Some(7), "{said}");
+    assert_ne!(shuffled, names);
+    assert_eq!(order(&["--shuffle", "7", "--jobs", "8"]).0, shuffled);
+    assert_ne!(order(&["--shuffle", "8"]).0, shuffled);
+    let mut together = Vec::new();
+    let mut splits = Vec::new();
+    for shard in ["1/5", "2/5", "3/5", "4/5", "5/5"] {
+        let (part, of_run, _) = order(&["--shard", shard]);
+        assert!(part.len() <= 3, "{part:?}");
+        together.extend(part);
+        splits.push(of_run.shard.unwrap().split_once(" of ").unwrap().1.to_owned());
+    }
+    together.sort();
+    assert_eq!(together, names);
+    splits.dedup();
+    assert_eq!(splits.len(), 1);
+    check(run(&results, &many).args(["--shard", "6/5"]), 2, &["6/5", "as in 2/5"]);
+    check(run(&results, &many).args(["--shard", "200/200"]), 0, &["nothing to run"]);
+    check(run(&results, &many).args(["--rerun-failed"]), 0, &["nothing to run"]);
+}
+
+#[test]
+fn repeats_have_places_of_their_own_and_what_failed_is_run_again_alone() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let fails = "summary: x\nsteps: [{ read: trace_clock, text: { contains: [sundial] } }]\n";
+    let both = scenarios(directory.path(), [("fails", fails), ("passes", TRIVIAL)]);
+    let expect =
+        ["passes@2 on 6.12", "passes on 6.12  2 of 2: 100.0 % (34.2 to 100.0 %)", "fails on 6.12   0 of 2"];
+    check(run(&results, &both).args(["--repeat", "2"]), 1, &expect);
+    let found = stored(&results.join("latest")).unwrap();
+    assert_eq!(labels(&found.scenarios), ["fails@1", "passes@1", "fails@2", "passes@2"]);
+    for result in &found.scenarios {
+        assert_eq!(result.directory, format!("6.12/{}", result.label()));
+        assert!(results.join("latest").join(&result.directory).join("trace.dat").is_file());
+    }
+    let mut diff = xtask();
+    let of = |name: &str| results.join("latest/6.12").join(name);
+    check(diff.args(["lab", "trace", "diff"]).arg(of("passes@1")).arg(of("passes@2")), 0, &["are the same"]);
+    check(run(&results, &both).args(["--rerun-failed"]), 1, &["0 passed, 1 failed"]);
+    assert_eq!(labels(&stored(&results.join("latest")).unwrap().scenarios), ["fails"]);
+    let until = run(&results, &both).args(["--until-fail", "--jobs", "1"]).output().unwrap();
+    assert_eq!(until.status.code(), Some(1), "{}", said(&until));
+}
+
+#[test]
+fn a_lab_without_privileges_runs_with_a_cache_of_its_own() {
+    let _one = ONE_RUN.lock();
+    // Below /tmp: the way to this checkout may be closed to others.
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    let real = Cache::open().unwrap();
+    let mut copy = Command::new("sh");
+    copy.args(["-ec", UNPRIVILEGED_COPY, "sh"]).arg(real.root()).arg(place);
+    copy.arg(env!("CARGO_BIN_EXE_xtask"));
+    fs::set_permissions(place, fs::Permissions::from_mode(0o755)).unwrap();
+    let trivial = scenarios(place, [("a", TRIVIAL)]);
+    let output = copy.output().unwrap();
+    if !output.status.success() {
+        eprintln!("unsupported: only root can give a cache to another user: {}", said(&output));
+        return;
+    }
+    // Its own compiler, and a cache of its own, cost nothing but space: these stand for copies.
+    let toolchains = ("toolchains", real.root().join("toolchains"));
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
+    let rust = ("rust", PathBuf::from(said(&sysroot).trim()));
+    let _bound = [toolchains, rust].map(|(name, from)| {
+        let at = if name == "rust" { place.join(name) } else { place.join("own/cache").join(name) };
+        from.is_dir().then(|| Mount::bind(&from, &at).unwrap())
+    });
+    let mut lab = Command::new("setpriv");
+    lab.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
+    lab.arg(place.join("xtask"))
+        .args(["lab", "run", "--results"])
+        .arg(place.join("own/results"))
+        .arg(trivial);
+    lab.env("FTRACE_LAB_CACHE", place.join("own/cache")).env("HOME", place.join("own")).stdin(Stdio::null());
+    lab.env("RUSTC", place.join("rust/bin/rustc")).env("CARGO", place.join("rust/bin/cargo"));
+    check(&mut lab, 0, &["1 passed"]);
+    let owned = fs::metadata(place.join("own/results/latest/results.json")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&owned), 65534);
+}
+
+/// What a run reads of a cache, as a copy that belongs to nobody. Of the kernel's source, which is
+/// built already, only that it is there, and its version.
+const UNPRIVILEGED_COPY: &str = r#"
+[ "$(id -u)" = 0 ]
+mkdir -p "$2/own/cache/sources" "$2/own/cache/builds"
+cp "$3" "$2/xtask"
+cd "$1"
+cp -a agent initramfs workloads tools "$2/own/cache"
+cp -a sources/*.resolved "$2/own/cache/sources"
+for source in sources/*/tree; do
+    entry=${source%/tree}
+    mkdir -p "$2/own/cache/$source"
+    cp -a "$entry/.manifest" "$2/own/cache/$entry"
+    cp -a "$source/Makefile" "$2/own/cache/$source"
+done
+for build in builds/6.12-*; do
+    mkdir -p "$2/own/cache/$build/output/arch/arm64/boot"
+    cp -a "$build/stamp.json" "$2/own/cache/$build"
+    (cd "$build/output" && find . -name '*.ko' -o -name .config -o -name System.map -o -name vmlinux \
+        -o -name Image -o -name Module.symvers -o -name modules.order) |
+        while read -r file; do
+            mkdir -p "$2/own/cache/$build/output/$(dirname "$file")"
+            cp -a "$build/output/$file" "$2/own/cache/$build/output/$file"
+        done
+done
+chown -R 65534:65534 "$2/own"
+"#;
