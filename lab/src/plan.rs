@@ -61,11 +61,12 @@ impl Plan {
 
     fn arming(trace: &TraceSetup, traced_boot: bool) -> Plan {
         let mut plan = Plan::default();
-        // Nothing of the arming itself belongs into the trace.
-        plan.set("tracing_on", "0");
-        // A smaller buffer loses its oldest events, another clock all of them (6.12, trace.c:
-        // tracing_set_clock resets the buffer even where the clock stays the same).
+        // What the boot left in the buffer stays: it is cleared by a smaller size, by any write of
+        // the clock, and, under the function tracer, by tracing that goes off and on (6.12,
+        // tracing_set_clock and function_trace_start).
         if !traced_boot {
+            // Nothing of the arming itself belongs into the trace.
+            plan.set("tracing_on", "0");
             plan.set("buffer_size_kb", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string());
             if let Some(clock) = trace.clock {
                 plan.set("trace_clock", clock.name());
@@ -154,7 +155,7 @@ mod tests {
         check_traced_boot(
             trace,
             "initcall_debug trace_event=initcall:*",
-            &["0 > tracing_on", "vfs_read >> set_ftrace_filter", "function > current_tracer"],
+            &["vfs_read >> set_ftrace_filter", "function > current_tracer"],
         );
         assert_eq!(
             cmdline(&scenario(trace, "initcall_debug trace_event=initcall:*")),
@@ -183,8 +184,8 @@ mod tests {
     #[test]
     fn a_probe_is_defined_filtered_and_enabled_in_this_order() {
         check(
-            "events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
-               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ]",
+            "{ events: [ { kretprobe: vfs_read, name: r, group: g, maxactive: 4, args: { ret: '$retval' }, \
+               filter: ret > 0, triggers: [stacktrace] }, { event: 'sched:sched_switch' } ] }",
             &[
                 "0 > tracing_on",
                 "4096 > buffer_size_kb",

@@ -72,10 +72,10 @@ pub struct Prepared {
     pub kernels: Vec<Kernel>,
     /// What runs in the guest.
     pub guest: Guest,
-    /// Where the times of earlier runs are.
-    pub cache: Cache,
     /// Booted machines.
     pub snapshots: Snapshots,
+    /// Where the times of earlier runs are.
+    pub cache: Cache,
 }
 
 /// Builds what is not built yet.
@@ -86,7 +86,7 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
-    Ok(Prepared { kernels, guest, cache: cache.clone(), snapshots })
+    Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
 
 /// Runs everything. `finished` sees each result in the order of the list, as soon as it and all

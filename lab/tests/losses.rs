@@ -4,6 +4,9 @@ mod built;
 
 use built::{Built, built};
 use lab::{
+    cache::Cache,
+    machine::Snapshots,
+    progress::Progress,
     run,
     scenario::{Found, Scenario},
     verdict::{OutcomeStatus, Status},
@@ -37,8 +40,9 @@ fn judge(yaml: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
     fs::write(&path, yaml).unwrap();
     let found = Found { name: "losses".into(), path };
     let scenario = Scenario::load(&found.path).unwrap();
-    let Built { kernel, guest, snapshots } = built();
-    let result = run::one(kernel, guest, snapshots, &found, &scenario, directory.path()).unwrap();
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let result = run::one(kernel, guest, &snapshots, &found, &scenario, directory.path()).unwrap();
     let outcomes = result.expectations.into_iter().map(|outcome| (outcome.status, outcome.detail));
     (result.status, outcomes.collect())
 }

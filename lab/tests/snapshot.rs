@@ -16,7 +16,6 @@ use std::{
     fs::{self, File, FileTimes},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::OnceLock,
     thread,
     time::Duration,
 };

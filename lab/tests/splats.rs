@@ -7,6 +7,7 @@ use built::{Built, built};
 use lab::{
     cache::Cache,
     guest::Modules,
+    machine::Snapshots,
     progress::Progress,
     report::ScenarioResult,
     run,
@@ -25,13 +26,14 @@ fn root() -> &'static Path {
 
 /// The result of a scenario of these steps.
 fn result(steps: &str) -> ScenarioResult {
-    let Built { kernel, guest, snapshots } = built();
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("x.yaml");
     fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
     let scenario = Scenario::load(&path).unwrap();
     let found = Found { name: "x".into(), path };
-    run::one(kernel, guest, snapshots, &found, &scenario, &directory.path().join("results")).unwrap()
+    run::one(kernel, guest, &snapshots, &found, &scenario, &directory.path().join("results")).unwrap()
 }
 
 /// What became of loading `deaths` with a parameter.
@@ -164,7 +166,7 @@ fn a_workload_that_powers_off_is_a_lost_guest() {
 
 #[test]
 fn a_module_that_does_not_compile_shows_file_and_line() {
-    let Built { kernel, .. } = built();
+    let kernel = &built().kernel;
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let sources = root.path().join("guest/modules/bad");
     fs::create_dir_all(&sources).unwrap();

@@ -5,6 +5,7 @@ mod build;
 mod check;
 mod ci;
 mod doctor;
+mod fuzz;
 mod judge;
 mod list;
 mod run;
@@ -43,6 +44,7 @@ enum Verb {
     Ci,
     /// Measure what the lab promises about its speed
     Bench(bench::Bench),
+    Fuzz(fuzz::Fuzz),
 }
 
 #[derive(Subcommand)]
@@ -103,6 +105,7 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Test(verb) => verb.run(),
         Verb::Ci => ci::run(),
         Verb::Bench(verb) => verb.run(),
+        Verb::Fuzz(verb) => verb.run(),
     }
 }
 

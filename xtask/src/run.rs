@@ -11,7 +11,7 @@ use lab::{
     run::{
         Options, prepare, run,
         schedule::Rounds,
-        select::{Selection, failed},
+        select::{Selection, failed, nested},
         shard::Shard,
         times::Times,
     },
@@ -151,6 +151,11 @@ impl Run {
     /// What to run, and which part of which split it is.
     fn selection(&self, progress: &Progress) -> Result<(Selection, Option<String>)> {
         let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        if let Some((outer, inner)) = nested(&scenarios) {
+            let message =
+                format!("`{outer}` and `{inner}` cannot both run: rename one, their files would mix");
+            return Err(Usage(message).into());
+        }
         let failed = if self.rerun_failed { Some(failed(&self.results().join("latest"))?) } else { None };
         let mut kernels = self.kernels.clone();
         if let (true, Some(failed)) = (kernels.is_empty(), &failed) {

@@ -1,96 +1,23 @@
 //! What a run survives: kills, full and read-only disks, damaged caches, many scenarios, hostile files
 //! and guests. Each is provoked for real; afterwards nothing is lost and the next run works.
 
-use lab::{
-    cache::Cache,
-    report::{Results, ScenarioResult},
-    verdict::Status,
+mod stage;
+
+use lab::{cache::Cache, verdict::Status};
+use stage::{
+    ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, labels, run, said, scenarios, scratch, stored, xtask,
 };
 use std::{
     fs,
-    os::unix::{
-        fs::{PermissionsExt, symlink},
-        process::ExitStatusExt,
-    },
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::Mutex,
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 
 /// How long anything here may take that is about to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Real runs take the machine's CPUs; one at a time keeps their deadlines honest.
-static ONE_RUN: Mutex<()> = Mutex::new(());
-
-/// Boots a machine and does next to nothing.
-const TRIVIAL: &str = "summary: a machine boots\nsteps: [read: trace_clock]\n";
-
-/// Is done with before a machine would be started.
-const UNSUPPORTED: &str =
-    "summary: of a kernel to come\nrequires: { kernel: \">=99\" }\nsteps: [read: trace_clock]\n";
-
-fn xtask() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn scratch() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
-/// A directory of scenarios.
-fn scenarios<N: AsRef<str>>(
-    directory: &Path,
-    scenarios: impl IntoIterator<Item = (N, &'static str)>,
-) -> PathBuf {
-    let path = directory.join("scenarios");
-    fs::create_dir_all(&path).unwrap();
-    for (name, yaml) in scenarios {
-        fs::write(path.join(format!("{}.yaml", name.as_ref())), yaml).unwrap();
-    }
-    path
-}
-
-/// A lab that runs `scenarios`. What it learns of their times stays beside its results.
-fn run(results: &Path, scenarios: &Path) -> Command {
-    let mut command = xtask();
-    command.args(["lab", "run", "--results"]).arg(results).arg(scenarios);
-    if let (true, Some(directory)) = (results.ends_with("results"), results.parent()) {
-        let own = directory.join("cache");
-        let own = if own.exists() { own } else { cache(directory, &["times.json"], true) };
-        command.env("FTRACE_LAB_CACHE", own);
-    }
-    command
-}
-
-fn check(command: &mut Command, code: i32, expect: &[&str]) -> Output {
-    let output = command.output().unwrap();
-    let said = said(&output);
-    for part in expect {
-        assert!(said.contains(part), "`{part}` is not in:\n{said}");
-    }
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    output
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// The results in a run's directory, if there are any yet.
-fn stored(run: &Path) -> Option<Results> {
-    let json = fs::read(run.join("results.json")).ok()?;
-    Some(serde_json::from_slice(&json).expect("half a results.json was there to be read"))
-}
-
-fn labels(results: &[ScenarioResult]) -> Vec<String> {
-    results.iter().map(ScenarioResult::label).collect()
-}
 
 /// The one run's directory below `results`, once it is there.
 fn run_directory(results: &Path) -> Option<PathBuf> {
@@ -148,25 +75,6 @@ impl Drop for Mount {
         // Out of the way at once, whoever still holds it.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
-}
-
-/// A cache in `directory` that has all of the real one, with `own` as copies to be damaged, or as
-/// nothing at all where `empty`.
-fn cache(directory: &Path, own: &[&str], empty: bool) -> PathBuf {
-    let real = Cache::open().unwrap();
-    let cache = directory.join("cache");
-    fs::create_dir_all(&cache).unwrap();
-    for entry in fs::read_dir(real.root()).unwrap().flatten() {
-        let name = entry.file_name();
-        if !own.iter().any(|own| name == *own) {
-            symlink(entry.path(), cache.join(name)).unwrap();
-        } else if !empty {
-            // With its times: an entry that was touched is taken for damaged.
-            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&cache).status();
-            assert!(copied.unwrap().success());
-        }
-    }
-    cache
 }
 
 #[test]
@@ -334,7 +242,7 @@ fn two_hundred_scenarios_with_eight_jobs_end_in_order_and_no_reader_sees_half_a_
     let directory = scratch();
     let results = directory.path().join("results");
     // Eight machines at once on whatever this has; the others are done in no time.
-    let yaml = |number: u32| if number % 25 == 0 { TRIVIAL } else { UNSUPPORTED };
+    let yaml = |number: u32| if number.is_multiple_of(25) { TRIVIAL } else { UNSUPPORTED };
     let many = (0..200).map(|number| (format!("s{number:03}"), yaml(number)));
     let many = scenarios(directory.path(), many);
     let mut lab = run(&results, &many).args(["--jobs", "8"]).spawn().unwrap();
@@ -415,64 +323,6 @@ fn a_terminal_is_never_written_control_characters_of_a_file() {
     let output = check(&mut run(directory.path(), &path), 2, &["b.yaml"]);
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
     assert!(!said(&output).contains(control), "{:?}", said(&output));
-}
-
-#[test]
-fn the_order_of_a_seed_is_reproducible_and_shards_make_up_the_whole() {
-    let directory = scratch();
-    let results = directory.path().join("results");
-    let names: Vec<_> = (0..12).map(|number| format!("s{number:02}")).collect();
-    let many = scenarios(directory.path(), names.iter().map(|name| (name, UNSUPPORTED)));
-    let order = |arguments: &[&str]| {
-        let output = check(run(&results, &many).args(arguments), 0, &[]);
-        let found = stored(&results.join("latest")).unwrap();
-        (labels(&found.scenarios), found.run, said(&output))
-    };
-    let (shuffled, of_run, said) = order(&["--shuffle", "7"]);
-    assert!(said.contains("--shuffle 7") && of_run.shuffle == Some(7), "{said}");
-    assert_ne!(shuffled, names);
-    assert_eq!(order(&["--shuffle", "7", "--jobs", "8"]).0, shuffled);
-    assert_ne!(order(&["--shuffle", "8"]).0, shuffled);
-    let mut together = Vec::new();
-    let mut splits = Vec::new();
-    for shard in ["1/5", "2/5", "3/5", "4/5", "5/5"] {
-        let (part, of_run, _) = order(&["--shard", shard]);
-        assert!(part.len() <= 3, "{part:?}");
-        together.extend(part);
-        splits.push(of_run.shard.unwrap().split_once(" of ").unwrap().1.to_owned());
-    }
-    together.sort();
-    assert_eq!(together, names);
-    splits.dedup();
-    assert_eq!(splits.len(), 1);
-    check(run(&results, &many).args(["--shard", "6/5"]), 2, &["6/5", "as in 2/5"]);
-    check(run(&results, &many).args(["--shard", "200/200"]), 0, &["nothing to run"]);
-    check(run(&results, &many).args(["--rerun-failed"]), 0, &["nothing to run"]);
-}
-
-#[test]
-fn repeats_have_places_of_their_own_and_what_failed_is_run_again_alone() {
-    let _one = ONE_RUN.lock();
-    let directory = scratch();
-    let results = directory.path().join("results");
-    let fails = "summary: x\nsteps: [{ read: trace_clock, text: { contains: [sundial] } }]\n";
-    let both = scenarios(directory.path(), [("fails", fails), ("passes", TRIVIAL)]);
-    let expect =
-        ["passes@2 on 6.12", "passes on 6.12  2 of 2: 100.0 % (34.2 to 100.0 %)", "fails on 6.12   0 of 2"];
-    check(run(&results, &both).args(["--repeat", "2"]), 1, &expect);
-    let found = stored(&results.join("latest")).unwrap();
-    assert_eq!(labels(&found.scenarios), ["fails@1", "passes@1", "fails@2", "passes@2"]);
-    for result in &found.scenarios {
-        assert_eq!(result.directory, format!("6.12/{}", result.label()));
-        assert!(results.join("latest").join(&result.directory).join("trace.dat").is_file());
-    }
-    let mut diff = xtask();
-    let of = |name: &str| results.join("latest/6.12").join(name);
-    check(diff.args(["lab", "trace", "diff"]).arg(of("passes@1")).arg(of("passes@2")), 0, &["are the same"]);
-    check(run(&results, &both).args(["--rerun-failed"]), 1, &["0 passed, 1 failed"]);
-    assert_eq!(labels(&stored(&results.join("latest")).unwrap().scenarios), ["fails"]);
-    let until = run(&results, &both).args(["--until-fail", "--jobs", "1"]).output().unwrap();
-    assert_eq!(until.status.code(), Some(1), "{}", said(&until));
 }
 
 #[test]

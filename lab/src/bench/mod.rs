@@ -2,9 +2,11 @@
 
 mod boot;
 mod isolation;
+mod trace;
 
 pub use boot::boot;
 pub use isolation::isolation;
+pub use trace::trace;
 
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};

@@ -5,6 +5,7 @@
 
 mod arm;
 mod blocked;
+mod drain_cost;
 mod left;
 mod modules;
 mod steps;
@@ -30,6 +31,8 @@ use std::{
     time::{Duration, Instant},
 };
 use tape::Tape;
+
+pub(crate) use drain_cost::{DrainCost, drain_cost};
 
 /// The most bytes that one request to the agent may carry or bring back.
 const CHUNK: usize = 512 << 10;
@@ -120,13 +123,9 @@ pub fn record(
 ) -> Recording {
     let mut recording = Recording::default();
     let mut stage = String::from("arming the trace");
-    let scale = time_scale(machine.hello());
-    let timeout = scenario.timeout.mul_f64(scale);
-    let until = Instant::now() + timeout;
-    let system_map = kernel.system_map();
-    let pushed = BTreeSet::new();
-    let mut recorder =
-        Recorder { machine, guest, modules, directory, system_map, until, scale, pushed, tape: None };
+    let timeout = scenario.timeout.mul_f64(time_scale(machine.hello()));
+    let mut recorder = Recorder::new(kernel, machine, guest, directory, Instant::now() + timeout);
+    recorder.modules = modules.clone();
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
         // What was left of it for the last request says nothing.
         let death = match death {
@@ -151,7 +150,7 @@ pub fn record(
 struct Recorder<'a> {
     machine: &'a mut Machine,
     guest: &'a Guest,
-    modules: &'a BTreeMap<String, Module>,
+    modules: BTreeMap<String, Module>,
     directory: &'a Path,
     system_map: PathBuf,
     until: Instant,
@@ -162,7 +161,27 @@ struct Recorder<'a> {
     tape: Option<Tape>,
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn new(
+        kernel: &Kernel,
+        machine: &'a mut Machine,
+        guest: &'a Guest,
+        directory: &'a Path,
+        until: Instant,
+    ) -> Recorder<'a> {
+        Recorder {
+            scale: time_scale(machine.hello()),
+            machine,
+            guest,
+            modules: BTreeMap::new(),
+            directory,
+            system_map: kernel.system_map(),
+            until,
+            pushed: BTreeSet::new(),
+            tape: None,
+        }
+    }
+
     fn run(
         &mut self,
         scenario: &Scenario,

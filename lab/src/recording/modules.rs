@@ -16,7 +16,7 @@ const READABLE: u32 = 0o644;
 impl Recorder<'_> {
     pub(super) fn load(&mut self, step: &Load) -> Result<Vec<String>, Death> {
         let name = step.load.as_str();
-        let Some(module) = self.modules.get(name) else {
+        let Some(module) = self.modules.get(name).cloned() else {
             return Ok(vec![format!("no module is called `{name}`")]);
         };
         let path = format!("{MODULES}/{}.ko", module.name);

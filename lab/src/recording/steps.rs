@@ -44,28 +44,12 @@ impl Recorder<'_> {
         step: &Workload,
         output: &mut Vec<String>,
     ) -> Result<Vec<String>, Death> {
-        let name = step.workload.program();
-        let Some(program) = self.guest.workloads.get(name) else {
-            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
-            return Ok(vec![format!("no workload is called `{name}`; there are {known}")]);
-        };
-        let path = format!("{WORKLOADS}/{name}");
-        self.push(&path, program, EXECUTABLE)?;
-        let argv = std::iter::once(path).chain(step.workload.arguments().iter().cloned());
-        let env = step.env.iter().map(|(name, value)| format!("{name}={value}"));
-        let scale = format!("{TIME_SCALE}={:.2}", self.scale);
-        let spawn = Request::Spawn {
-            argv: argv.collect(),
-            env: env.chain([scale]).collect(),
-            stdin: step.stdin.clone().into_bytes(),
-            output_max: OUTPUT_MAX,
-        };
-        let child = match self.call(&spawn)? {
-            Reply::Started(child) => child,
-            Reply::Errno { errno, what } => {
-                return Ok(vec![format!("{what}: {}", Errno::from_number(errno))]);
-            }
-            other => return Err(unexpected("a new process", &other)),
+        let env = step.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let started =
+            self.start(step.workload.program(), step.workload.arguments(), env, step.stdin.as_bytes())?;
+        let child = match started {
+            Ok(child) => child,
+            Err(reason) => return Ok(vec![reason]),
         };
         let (ended, said) = self.wait(child)?;
         output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
@@ -86,6 +70,30 @@ impl Recorder<'_> {
             ));
         }
         Ok(failures)
+    }
+
+    /// Starts a workload, or says why it cannot be started.
+    pub(super) fn start(
+        &mut self,
+        program: &str,
+        arguments: &[String],
+        mut env: Vec<String>,
+        stdin: &[u8],
+    ) -> Result<Result<u32, String>, Death> {
+        let Some(file) = self.guest.workloads.get(program) else {
+            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Ok(Err(format!("no workload is called `{program}`; there are {known}")));
+        };
+        let path = format!("{WORKLOADS}/{program}");
+        self.push(&path, file, EXECUTABLE)?;
+        env.push(format!("{TIME_SCALE}={:.2}", self.scale));
+        let argv = std::iter::once(path).chain(arguments.iter().cloned()).collect();
+        let spawn = Request::Spawn { argv, env, stdin: stdin.to_vec(), output_max: OUTPUT_MAX };
+        match self.call(&spawn)? {
+            Reply::Started(child) => Ok(Ok(child)),
+            Reply::Errno { errno, what } => Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
+            other => Err(unexpected("a new process", &other)),
+        }
     }
 
     /// Waits for a child while the trace is drained beside it.

@@ -14,8 +14,11 @@ use std::{collections::BTreeMap, fs, io};
 /// The instance that is recorded: the top-level one.
 const TOP: &str = "";
 
-/// How many replies full of pages are taken in a row while something else is waited for.
-const DRAINS: usize = 8;
+/// The most bytes of pages that one reply brings while the buffer is written to.
+const SIP: usize = 64 << 10;
+
+/// How many of these replies are taken in a row while something else is waited for.
+const DRAINS: usize = 64;
 
 /// A trace that is being recorded.
 pub(super) struct Tape {
@@ -62,7 +65,8 @@ impl Recorder<'_> {
 
     /// Takes what the ring buffer holds: some of it while it is written to, all of it `to_the_end`.
     pub(super) fn drain(&mut self, to_the_end: bool) -> Result<(), Death> {
-        let drain = Request::DrainTrace { instance: TOP.into(), max: CHUNK as u32 };
+        let max = if to_the_end { CHUNK } else { SIP };
+        let drain = Request::DrainTrace { instance: TOP.into(), max: max as u32 };
         let mut drains = 0;
         loop {
             let (cpus, more) = match self.call(&drain)? {
@@ -70,11 +74,16 @@ impl Recorder<'_> {
                 other => return Err(unexpected("pages of the ring buffer", &other)),
             };
             let Some(tape) = &mut self.tape else { return Ok(()) };
+            let (mut taken, mut used) = (0, 0);
             for pages in cpus {
-                tape.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
+                taken += pages.data.len();
+                used += tape.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
             }
             drains += 1;
-            if !more || (!to_the_end && drains == DRAINS) {
+            // A reader that has caught up with the writer gets pages with a few events each, which
+            // fills the file with nothing and keeps the guest from its work.
+            let caught_up = used < taken / 2;
+            if !more || (!to_the_end && (caught_up || drains == DRAINS)) {
                 return Ok(());
             }
         }

@@ -70,6 +70,16 @@ impl Selection {
     }
 }
 
+/// A scenario whose name is that of a directory of another one: the files of one would be in the way
+/// of the other's.
+pub fn nested(scenarios: &[(Found, Scenario)]) -> Option<(&str, &str)> {
+    let names: BTreeSet<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
+    names.iter().find_map(|name| {
+        let outer = name.match_indices('/').find_map(|(end, _)| names.get(&name[..end]))?;
+        Some((*outer, *name))
+    })
+}
+
 /// Kernel and scenario of all that did not end well in the run stored in `directory`.
 pub fn failed(directory: &Path) -> Result<BTreeSet<(String, String)>> {
     let results = stored_results(directory)?.scenarios.into_iter();
@@ -85,11 +95,23 @@ mod tests {
         verdict::Status,
     };
 
-    fn selection() -> Selection {
-        let scenario = |name: &str| {
-            let found = Found { name: name.to_owned(), path: name.into() };
-            (found, Scenario::parse(Path::new(name), "summary: x\nsteps: [read: trace]\n").unwrap())
+    fn scenario(name: &str) -> (Found, Scenario) {
+        let found = Found { name: name.to_owned(), path: name.into() };
+        (found, Scenario::parse(Path::new(name), "summary: x\nsteps: [read: trace]\n").unwrap())
+    }
+
+    #[test]
+    fn a_scenario_is_not_inside_of_another() {
+        let check = |names: &[&str], expect| {
+            let scenarios: Vec<_> = names.iter().map(|name| scenario(name)).collect();
+            assert_eq!(nested(&scenarios), expect);
         };
+        check(&["a", "b/a", "b/c", "ab"], None);
+        check(&["a/b", "a"], Some(("a", "a/b")));
+        check(&["a/b", "a-b", "a/b/c/d"], Some(("a/b", "a/b/c/d")));
+    }
+
+    fn selection() -> Selection {
         Selection::all(vec!["6.1".into(), "6.12".into()], ["a", "b", "c"].map(scenario).into())
     }
 

@@ -91,7 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `timeout`, `trace`, `steps`, `allow`, `leaves`, `expect`
+expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `trace`, `steps`, `allow`, `leaves`, `expect`
 did you mean `steps`?"#,
     );
     check(
@@ -330,4 +330,22 @@ fn the_schema_file_is_up_to_date() {
     }
     let stored = std::fs::read_to_string(path).unwrap_or_default();
     assert!(stored == schema(), "scenarios/schema.json is stale; refresh it with `cargo xtask lab schema`");
+}
+
+#[test]
+fn kernel_parameters_are_for_a_boot_of_the_scenarios_own() {
+    let check = |fields: &str, expect: Fresh, parameters: usize| {
+        let scenario = parse(&format!("summary: x\n{fields}\nsteps: [ {{ read: /proc/version }} ]")).unwrap();
+        assert_eq!((scenario.fresh, scenario.cmdline.0.len()), (expect, parameters), "{fields}");
+    };
+    check("", Fresh::Snapshot, 0);
+    check("fresh: snapshot", Fresh::Snapshot, 0);
+    check("fresh: boot", Fresh::Boot, 0);
+    check("cmdline: ftrace=function ro", Fresh::Boot, 2);
+    check("fresh: boot\ncmdline: [ ro ]", Fresh::Boot, 1);
+    let both = error("summary: x\nfresh: snapshot\ncmdline: [ ro ]\nsteps: [ { read: /proc/version } ]");
+    assert!(both.contains("fresh: `snapshot` and `cmdline`\n") && both.contains("expected `boot`"), "{both}");
+    let defined = "cmdline: kprobe_event=p:g/seen,vfs_read\nexpect: [ { count: { event: NAME, is: 1 } } ]";
+    assert!(parse(&format!("summary: x\n{}", defined.replace("NAME", "seen"))).is_ok());
+    assert!(error(&format!("summary: x\n{}", defined.replace("NAME", "unseen"))).contains("unseen"));
 }

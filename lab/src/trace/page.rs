@@ -204,6 +204,11 @@ impl Cursor {
         Cursor { start: 0, at: 0, end: 0, time: 0 }
     }
 
+    /// Bytes of records that lie ahead in the page.
+    pub fn left(&self) -> usize {
+        self.end - self.at
+    }
+
     /// Steps over padding and time records to the next event; `None` at the end of the page.
     #[inline]
     pub fn next(&mut self, page: &[u8]) -> Result<Option<Record>, PageError> {

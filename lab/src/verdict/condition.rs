@@ -3,6 +3,7 @@
 //! A condition is parsed once, when its scenario is read. At its outermost `&&` it is taken apart,
 //! so that a rejected event can be shown with the very part that rejected it.
 
+use super::comparison::Comparison;
 use crate::scenario::{FromText, from_text, nearest};
 use cel::{
     common::ast::{Expr, IdedExpr},
@@ -23,6 +24,8 @@ pub(super) struct Part {
     /// As written.
     pub(super) text: String,
     pub(super) expression: Arc<IdedExpr>,
+    /// The same, if it can be evaluated without CEL.
+    pub(super) comparison: Option<Comparison>,
     /// Fields it looks at, sorted.
     pub(super) fields: Vec<String>,
     /// Names bound by earlier events that it looks at, sorted, without the `$`.
@@ -92,6 +95,13 @@ impl Condition {
         &self.parts
     }
 
+    /// The same, all of it left to CEL.
+    #[cfg(test)]
+    pub(super) fn with_cel_only(mut self) -> Condition {
+        self.parts.iter_mut().for_each(|part| part.comparison = None);
+        self
+    }
+
     /// The fields it looks at.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().flat_map(|part| part.fields.iter().map(String::as_str))
@@ -158,7 +168,13 @@ impl Part {
         let bound = names.free.iter().filter_map(|name| name.strip_prefix(BOUND_PREFIX));
         let bound = bound.map(str::to_owned).collect();
         names.free.retain(|name| !name.starts_with(BOUND_PREFIX));
-        Ok(Part { text: text.trim().to_owned(), expression: Arc::new(expression), fields: names.free, bound })
+        Ok(Part {
+            text: text.trim().to_owned(),
+            comparison: Comparison::of(&expression),
+            expression: Arc::new(expression),
+            fields: names.free,
+            bound,
+        })
     }
 }
 

@@ -84,6 +84,14 @@ impl<E: Observed + ?Sized> VariableResolver for Names<'_, E> {
     }
 }
 
+impl<E: Observed + ?Sized> Names<'_, E> {
+    fn context(&self) -> Context<'_, '_> {
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        context.set_variable_resolver(self);
+        context
+    }
+}
+
 fn unsigned<'v>(number: u64) -> Box<dyn Val + 'v> {
     match i64::try_from(number) {
         Ok(number) => Box::new(CelInt::from(number)),
@@ -120,11 +128,13 @@ impl Condition {
     /// is wrong with the others.
     pub(super) fn holds<E: Observed + ?Sized>(&self, event: &E, bound: &Bound) -> Holds {
         let names = Names { event, bound };
-        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        context.set_variable_resolver(&names);
+        let mut context = None;
         let mut error = None;
         for (index, part) in self.parts().iter().enumerate() {
-            match part.holds(&context) {
+            let compared = part.comparison.as_ref().and_then(|comparison| comparison.holds(event, bound));
+            let holds =
+                compared.map_or_else(|| part.holds(context.get_or_insert_with(|| names.context())), Ok);
+            match holds {
                 Ok(true) => {}
                 Ok(false) => return Holds::No(index),
                 Err(message) => error = error.or(Some((index, message))),

@@ -5,6 +5,7 @@
 //! changed is inconclusive; what they could not have changed is passed or failed all the same, and
 //! each evaluator says at its `finish` which is which.
 
+mod comparison;
 mod conclude;
 mod condition;
 mod count;

@@ -5,7 +5,6 @@ use lab::{
     guest::{self, Guest},
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
-    machine::Snapshots,
     progress::Progress,
 };
 use std::{env, path::Path, sync::OnceLock};
@@ -14,7 +13,6 @@ use std::{env, path::Path, sync::OnceLock};
 pub(crate) struct Built {
     pub(crate) kernel: Kernel,
     pub(crate) guest: Guest,
-    pub(crate) snapshots: Snapshots,
 }
 
 /// Builds what is not built yet.
@@ -29,7 +27,6 @@ pub(crate) fn built() -> &'static Built {
         Built {
             kernel: kernel::build(&cache, root, kernel::DEFAULT, None, &progress).unwrap(),
             guest: guest::build(&cache, root, &progress).unwrap(),
-            snapshots: Snapshots::new(&cache, &progress).unwrap(),
         }
     })
 }

@@ -87,7 +87,7 @@ impl<'t> PageReader<'t> {
         }
         // The file must have the bytes before memory is taken for them.
         let length = self.file.metadata().context("cannot ask for the size of the trace")?.len();
-        if self.at + 8 + u64::from(packed) > length {
+        if self.at.saturating_add(8 + u64::from(packed)) > length {
             bail!("the file ends in a compressed chunk of pages");
         }
         let mut bytes = std::mem::take(&mut self.packed);

@@ -80,11 +80,18 @@ pub(in crate::trace) fn open(file: &File) -> Result<Contents> {
         bail!("it names a `long` of {long_size} bytes");
     }
     let _page_size = input.u32("the page size")?;
-    match version.as_str() {
+    let contents = match version.as_str() {
         "6" => version_6(input),
         "7" => version_7(file, input),
         other => bail!("it has version `{other}`; versions 6 and 7 can be read"),
+    }?;
+    // Thousands of CPUs that all claim the same pages would make a small file a long trace.
+    let claimed = contents.cpus.iter().fold(0, |sum: u64, cpu| sum.saturating_add(cpu.size));
+    let length = file.metadata().context("cannot ask for the size of the file")?.len();
+    if claimed > length {
+        bail!("its CPUs claim {claimed} bytes of pages, and the whole file has {length}");
     }
+    Ok(contents)
 }
 
 fn version_6(mut input: Input<impl Read>) -> Result<Contents> {

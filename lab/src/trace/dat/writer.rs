@@ -73,14 +73,18 @@ impl Writer {
         self.layout.size()
     }
 
-    /// Adds whole pages of one CPU, which follow those added before.
-    pub fn append(&mut self, cpu: u32, pages: &[u8]) -> Result<()> {
+    /// Adds whole pages of one CPU, which follow those added before. Gives back how many bytes of
+    /// them hold records.
+    pub fn append(&mut self, cpu: u32, pages: &[u8]) -> Result<usize> {
         let size = self.layout.size();
         if !pages.len().is_multiple_of(size) {
             bail!("{} bytes from CPU {cpu} are no whole pages of {size}", pages.len());
         }
+        let mut used = 0;
         for page in pages.chunks_exact(size) {
-            self.layout.page(page).with_context(|| format!("CPU {cpu} sent a page that is none"))?;
+            let page =
+                self.layout.page(page).with_context(|| format!("CPU {cpu} sent a page that is none"))?;
+            used += page.cursor.left();
         }
         let cpus = self.spools.len();
         let Some(spool) = self.spools.get_mut(cpu as usize) else {
@@ -93,7 +97,8 @@ impl Writer {
             })?),
         };
         file.write_all(pages)
-            .with_context(|| format!("cannot write to a temporary file in `{}`", self.directory.display()))
+            .with_context(|| format!("cannot write to a temporary file in `{}`", self.directory.display()))?;
+        Ok(used)
     }
 
     /// Bytes of pages added so far.
