@@ -14,7 +14,7 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Machine, MachineSpec, Snapshots, qemu},
+    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, qemu},
     plan::{self, unmet},
     progress::{Progress, Task},
     recording::{self, Recording},
@@ -299,6 +299,10 @@ fn repeat(
         directory: relative,
         steps: recording.steps,
         expectations: verdict.expectations,
+        splats: recording.splats,
+        stacks: recording.stacks,
+        left_behind: recording.left.into_iter().map(|left| left.text).collect(),
+        notes: recording.notes,
     })
 }
 
@@ -314,6 +318,10 @@ fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow
         directory: String::new(),
         steps: Vec::new(),
         expectations: Vec::new(),
+        splats: Vec::new(),
+        stacks: Vec::new(),
+        left_behind: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -324,6 +332,13 @@ fn record(
     scenario: &Scenario,
     directory: &Path,
 ) -> Recording {
+    let modules = match guest.modules.of(scenario, kernel) {
+        Ok(modules) => modules,
+        Err(error) => {
+            let death = Some((Death::Lab(error), "building its modules".into()));
+            return Recording { death, ..Recording::default() };
+        }
+    };
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
     let machine = match scenario.fresh {
@@ -331,7 +346,7 @@ fn record(
         Fresh::Boot => Machine::boot(&spec, directory, BOOT_DEADLINE),
     };
     match machine {
-        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, directory),
+        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
     }
 }

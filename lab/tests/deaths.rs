@@ -1,42 +1,28 @@
 //! Machines that die before their work is done, each for real: the lab must say how.
 
+mod built;
+
 use anyhow::Result;
+use built::{Built, built};
 use lab::{
-    cache::Cache,
-    guest::{self, Guest, initramfs},
-    host::prerequisites::{self, Need},
-    kernel::{self, Kernel},
+    guest::initramfs,
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
-    progress::Progress,
     run::machine_spec,
 };
 use protocol::{Request, WriteMode};
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    sync::OnceLock,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
+/// A death has its name no later than this.
+const NAMED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Enough for a guest that boots; short enough to wait for one that never will.
 const SHORT: Duration = Duration::from_secs(6);
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-fn built() -> &'static (Kernel, Guest) {
-    static BUILT: OnceLock<(Kernel, Guest)> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let progress = Progress::new();
-        prerequisites::ensure(Need::Run, env::var("CI").is_ok_and(|value| value == "true"), &progress)
-            .unwrap();
-        let cache = Cache::open().unwrap();
-        let kernel = kernel::build(&cache, root(), kernel::DEFAULT, None, &progress).unwrap();
-        (kernel, guest::build(&cache, root(), &progress).unwrap())
-    })
-}
 
 /// A machine's files, and what it is made of.
 struct Setting {
@@ -45,7 +31,7 @@ struct Setting {
 }
 
 fn setting() -> Setting {
-    let (kernel, guest) = built();
+    let Built { kernel, guest, .. } = built();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     Setting { directory, spec: machine_spec(kernel, guest) }
 }
@@ -63,7 +49,7 @@ impl Setting {
 
     /// Has a workload for its /init.
     fn init(mut self, workload: &str) -> Setting {
-        let program = fs::read(&built().1.workloads[workload]).unwrap();
+        let program = fs::read(&built().guest.workloads[workload]).unwrap();
         self.spec.initramfs = self.file("initramfs", &initramfs::write(&initramfs::entries(program)));
         self
     }
@@ -113,8 +99,10 @@ fn a_kernel_without_its_virtio_driver_has_no_agent_port() {
 fn a_panic_in_the_middle_is_noticed_at_once() {
     let setting = setting();
     let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let started = Instant::now();
     let panic = machine.call(&write("/proc/sysrq-trigger", "c"), BOOT_DEADLINE);
     check(panic, "the kernel panicked: sysrq triggered crash");
+    assert!(started.elapsed() < NAMED_WITHIN, "it took {:?}", started.elapsed());
 }
 
 #[test]
@@ -133,7 +121,10 @@ fn a_request_that_takes_too_long_meets_its_deadline() {
     let reply = machine.call(&spawn, BOOT_DEADLINE).unwrap();
     assert!(matches!(reply, protocol::Reply::Errno { errno: 2, .. }), "{reply:?}");
     // The guest's answer takes longer than a microsecond.
-    check(machine.call(&Request::Hello, Duration::from_micros(1)), "no answer within");
+    check(
+        machine.call(&Request::Hello, Duration::from_micros(1)),
+        "the deadline of 0.0 s passed, waiting for `Hello`",
+    );
 }
 
 #[test]
@@ -144,4 +135,45 @@ fn no_qemu_is_left_behind() {
     assert!(Path::new(&format!("/proc/{pid}")).exists());
     drop(machine);
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "QEMU {pid} still runs");
+}
+
+#[test]
+fn a_qemu_that_is_killed_is_said() {
+    let setting = setting();
+    let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let pid = rustix::process::Pid::from_raw(machine.pid().try_into().unwrap()).unwrap();
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        Instant::now()
+    });
+    let outcome = loop {
+        if let Err(death) = machine.call(&Request::Hello, BOOT_DEADLINE) {
+            break Err::<(), _>(death);
+        }
+    };
+    let (named, killed) = (Instant::now(), killer.join().unwrap());
+    check(outcome, "QEMU ended: signal: 9");
+    assert!(named.duration_since(killed) < NAMED_WITHIN, "it took {:?}", named.duration_since(killed));
+}
+
+#[test]
+fn a_late_reply_is_not_taken_for_another() {
+    let setting = setting();
+    let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    for _ in 0..3 {
+        let read = Request::ReadFile { path: "/proc/kallsyms".into(), max: 500_000 };
+        check(machine.call(&read, Duration::from_millis(1)), "waiting for a read of `/proc/kallsyms`");
+        let reply = machine.call(&Request::Hello, BOOT_DEADLINE).unwrap();
+        assert!(matches!(reply, protocol::Reply::Hello(_)), "{:?}", reply);
+    }
+}
+
+#[test]
+fn a_guest_says_how_fast_it_is() {
+    let setting = setting();
+    let machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let micros = machine.hello().loop_micros;
+    eprintln!("the agent's loop took {micros} µs");
+    assert!((1..1_000_000).contains(&micros), "{micros}");
 }

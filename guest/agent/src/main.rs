@@ -26,6 +26,7 @@ mod mounts;
 mod port;
 mod refusal;
 mod serve;
+mod speed;
 mod stream;
 mod trace;
 
@@ -34,6 +35,11 @@ use std::{io, process};
 
 fn main() {
     let init = process::id() == 1;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // What the kernel passes to init is none of this program's business.
+    if !init && let Some(status) = modules::child(&arguments) {
+        process::exit(status);
+    }
     let error = match start(init) {
         Ok(mut server) => server.run(),
         Err(error) => error,

@@ -1,29 +1,97 @@
 //! Kernel modules in and out, with the kernel's own errno.
+//!
+//! The agent does neither itself: it runs its own program again as a child, `insmod` or `rmmod`. A
+//! module whose init or exit oopses or hangs takes that child with it, not PID 1, whose death would
+//! be a panic.
 
-use crate::{
-    files::resolve,
-    refusal::{Refusal, Refused},
-};
+use crate::{children::Program, files::resolve};
 use rustix::{
     fs::{Mode, OFlags, open},
+    io::Errno,
     system::{delete_module, finit_module},
 };
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
-/// Loads the module in the file `path`; `parameters` as insmod takes them.
-pub(crate) fn load(path: &str, parameters: &str) -> Result<(), Refusal> {
-    let parameters = c_string(parameters).refused("insmod", path)?;
-    let file =
-        open(&*resolve(path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).refused("open", path)?;
-    finit_module(file, &parameters, 0).refused("insmod", path)
+/// The program a child runs: this one, as seen between its fork and its exec.
+const SELF: &str = "/proc/self/exe";
+
+const INSMOD: &str = "insmod";
+const RMMOD: &str = "rmmod";
+
+/// Output of a child is an errno at most.
+const OUTPUT_MAX: u32 = 100;
+
+/// What loads the module in the file `path`; `parameters` as insmod takes them.
+pub(crate) fn loader(path: &str, parameters: &str) -> Program {
+    program(&[INSMOD, &resolve(path), parameters])
 }
 
-/// Unloads a module. One that is in use is an errno, not a wait.
-pub(crate) fn unload(name: &str) -> Result<(), Refusal> {
-    let c_name = c_string(name).refused("rmmod", name)?;
-    delete_module(&c_name, libc::O_NONBLOCK).refused("rmmod", name)
+/// What unloads the module `name`. One that is in use is an errno, not a wait.
+pub(crate) fn unloader(name: &str) -> Program {
+    program(&[RMMOD, name])
 }
 
-fn c_string(text: &str) -> std::io::Result<CString> {
-    Ok(CString::new(text)?)
+fn program(arguments: &[&str]) -> Program {
+    let argv = [SELF].iter().chain(arguments).map(|&word| word.to_owned()).collect();
+    Program { argv, env: Vec::new(), stdin: Vec::new(), output_max: OUTPUT_MAX }
+}
+
+/// What to exit with if these are the arguments of such a child; it has done its work then.
+pub(crate) fn child(arguments: &[String]) -> Option<i32> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        [INSMOD, path, parameters] => {
+            call_oneself(c"insmod");
+            load(path, parameters)
+        }
+        [RMMOD, name] => {
+            call_oneself(c"rmmod");
+            unload(name)
+        }
+        _ => return None,
+    };
+    Some(match done {
+        Ok(()) => 0,
+        Err(errno) => {
+            println!("{}", errno.raw_os_error());
+            1
+        }
+    })
+}
+
+/// The name that the kernel's messages have for this process.
+fn call_oneself(name: &CStr) {
+    // SAFETY: PR_SET_NAME reads at most 16 bytes of a string that ends with a NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+fn load(path: &str, parameters: &str) -> Result<(), Errno> {
+    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    finit_module(file, &c_string(parameters)?, 0)
+}
+
+fn unload(name: &str) -> Result<(), Errno> {
+    delete_module(&c_string(name)?, libc::O_NONBLOCK)
+}
+
+fn c_string(text: &str) -> Result<CString, Errno> {
+    CString::new(text).map_err(|_| Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_told_from_an_agent_by_its_arguments() {
+        let check = |arguments: &[&str], expect| {
+            let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(child(&arguments), expect, "{arguments:?}");
+        };
+        check(&[], None);
+        check(&["insmod"], None);
+        check(&["insmod", "/no/such/module.ko", ""], Some(1));
+        assert_eq!(loader("/m/x.ko", "a=1").argv, [SELF, "insmod", "/m/x.ko", "a=1"]);
+        assert_eq!(unloader("x").argv, [SELF, "rmmod", "x"]);
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     port::{Filled, Port},
     power_off,
     refusal::Refusal,
-    trace,
+    speed, trace,
 };
 use protocol::{ChildState, FrameError, Hello, Reply, Request};
 use rustix::{
@@ -31,6 +31,7 @@ pub(crate) struct Server {
     /// the next request.
     orphans: Option<OwnedFd>,
     ready_micros: u64,
+    loop_micros: u32,
 }
 
 /// What came from the port.
@@ -52,8 +53,9 @@ impl Server {
         if let Some(signals) = &orphans {
             events.watch_reading(signals, Source::Orphans)?;
         }
+        let loop_micros = speed::loop_micros();
         let ready_micros = boot_micros();
-        Ok(Server { port, events, children: Children::default(), orphans, ready_micros })
+        Ok(Server { port, events, children: Children::default(), orphans, ready_micros, loop_micros })
     }
 
     /// Serves until the port or the waiting itself fails.
@@ -168,15 +170,20 @@ impl Server {
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
         let done = |()| Reply::Done;
         match request {
-            Request::Hello => Ok(Reply::Hello(hello(self.ready_micros))),
+            Request::Hello => Ok(Reply::Hello(hello(self.ready_micros, self.loop_micros))),
             Request::WriteFile { path, data, mode } => files::write_file(&path, &data, mode).map(done),
             Request::ReadFile { path, max } => files::read_file(&path, max).map(Reply::Data),
             Request::ListDirectory { path } => files::list(&path).map(Reply::Names),
             Request::MakeDirectory { path } => files::make_directory(&path).map(done),
             Request::Remove { path } => files::remove(&path).map(done),
             Request::Push { path, mode, offset, data } => files::push(&path, mode, offset, &data).map(done),
-            Request::LoadModule { path, parameters } => modules::load(&path, &parameters).map(done),
-            Request::UnloadModule { name } => modules::unload(&name).map(done),
+            Request::LoadModule { path, parameters } => {
+                let program = modules::loader(&path, &parameters);
+                self.children.spawn(program, &self.events).map(Reply::Started)
+            }
+            Request::UnloadModule { name } => {
+                self.children.spawn(modules::unloader(&name), &self.events).map(Reply::Started)
+            }
             Request::Spawn { argv, env, stdin, output_max } => {
                 let program = Program { argv, env, stdin, output_max };
                 self.children.spawn(program, &self.events).map(Reply::Started)
@@ -218,7 +225,7 @@ impl Server {
     }
 }
 
-fn hello(ready_micros: u64) -> Hello {
+fn hello(ready_micros: u64, loop_micros: u32) -> Hello {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     Hello {
         version: protocol::VERSION,
@@ -226,6 +233,7 @@ fn hello(ready_micros: u64) -> Hello {
         cpus: count_of_list(&online),
         page_size: page_size() as u32,
         ready_micros,
+        loop_micros,
     }
 }
 

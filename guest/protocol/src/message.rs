@@ -54,14 +54,17 @@ pub enum Request {
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// Loads a module that was pushed to `path`, with `finit_module(2)`.
+    /// Starts a process of the agent's own that loads a module pushed to `path`, with
+    /// `finit_module(2)`: [`Reply::Started`]. What the module does in its init, it does to that
+    /// process and not to the agent. It exits with 0, or with 1 and the errno on its stdout, as a
+    /// positive number.
     LoadModule {
         /// A pushed `.ko`.
         path: String,
         /// Parameters as insmod takes them: `name=value name=value`.
         parameters: String,
     },
-    /// Unloads a module by name.
+    /// Starts a process that unloads a module by name; as with `LoadModule`.
     UnloadModule {
         /// The module's name.
         name: String,
@@ -182,6 +185,9 @@ pub struct Hello {
     pub page_size: u32,
     /// CLOCK_BOOTTIME when the agent was ready, in microseconds.
     pub ready_micros: u64,
+    /// How long a fixed loop took that the agent ran once when it started, in microseconds: how fast
+    /// this guest is.
+    pub loop_micros: u32,
 }
 
 /// Where a child stands.

@@ -109,8 +109,15 @@ impl Bench {
         for round in 0..ROUNDS * 2 {
             let mut machine = Machine::pristine(&spec, &self.snapshots, &self.directory)?;
             let start = Instant::now();
-            let recording =
-                recording::record(&self.scenario, &self.kernel, &mut machine, &self.guest, &self.directory);
+            let modules = self.guest.modules.of(&self.scenario, &self.kernel)?;
+            let recording = recording::record(
+                &self.scenario,
+                &self.kernel,
+                &mut machine,
+                &self.guest,
+                &modules,
+                &self.directory,
+            );
             own.push(start.elapsed().as_secs_f64());
             if let Some((death, stage)) = recording.death {
                 bail!("`{SCENARIO}` did not get through {stage}: {death}");

@@ -1,4 +1,4 @@
-//! What runs in the guest: agent, initramfs and workloads, built from `guest/`.
+//! What runs in the guest: agent, initramfs, workloads and modules, built from `guest/`.
 //!
 //! Everything here is built once and kept in the cache; when nothing has changed, neither cargo nor
 //! a compiler is started.
@@ -6,8 +6,11 @@
 mod agent;
 mod debian_rust;
 pub mod initramfs;
+mod modules;
 mod toolchain;
 mod workloads;
+
+pub use modules::{Module, Modules};
 
 use crate::{cache::Cache, host::process::Tool, progress::Progress};
 use anyhow::{Context, Result, bail};
@@ -20,13 +23,15 @@ use std::{
 const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
 
 /// What a guest is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Guest {
     /// The initramfs whose /init is the agent.
     pub initramfs: PathBuf,
     /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. The
     /// same program with its symbols lies beside each, with `.debug` behind its name.
     pub workloads: BTreeMap<String, PathBuf>,
+    /// Kernel modules, which are built for each kernel when a scenario asks for them.
+    pub modules: Modules,
 }
 
 /// Builds the guest's part of the repository at `root`.
@@ -35,7 +40,8 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
     let agent = agent::build(cache, root, &compiler, progress)?;
     let initramfs = initramfs::of_init(cache, &agent)?;
     let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
-    Ok(Guest { initramfs, workloads })
+    let modules = Modules::new(cache, root.join("guest/modules"), progress);
+    Ok(Guest { initramfs, workloads, modules })
 }
 
 /// An initramfs whose /init is the workload `name`: a guest without an agent.

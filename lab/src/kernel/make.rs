@@ -102,7 +102,7 @@ fn is_object(line: &str) -> bool {
 const ERROR_LINES: usize = 10;
 
 /// What the compiler, the linker or a script complained about in a log, first things first.
-pub(super) fn complaints(log: &str) -> String {
+pub(crate) fn complaints(log: &str) -> String {
     const MARKERS: [&str; 9] = [
         " error: ",
         " fatal error: ",

@@ -13,6 +13,7 @@ mod version;
 
 pub use build::{build, forget_source};
 pub use config::Config;
+pub(crate) use make::complaints;
 pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use std::{
     fs::File,
-    io::{Read, Write},
+    io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     thread::{self, JoinHandle},
@@ -22,7 +22,9 @@ pub(super) struct Console {
 impl Console {
     /// Copies what comes from `socket` to the file `path`.
     pub(super) fn copy(socket: UnixStream, path: &Path) -> Result<Console> {
-        let file = File::create(path).with_context(|| format!("cannot make `{}`", path.display()))?;
+        File::create(path).with_context(|| format!("cannot make `{}`", path.display()))?;
+        // Appended to, so that the lab's own lines find their place between the guest's.
+        let file = open_to_append(path).with_context(|| format!("cannot open `{}`", path.display()))?;
         let copier = thread::Builder::new().name("console".into()).spawn(move || copy(socket, file))?;
         Ok(Console { path: path.to_owned(), copier: Some(copier) })
     }
@@ -32,6 +34,13 @@ impl Console {
         String::from_utf8_lossy(&std::fs::read(&self.path).unwrap_or_default()).replace('\r', "")
     }
 
+    /// Adds a line of the lab's own.
+    pub(super) fn mark(&self, line: &str) {
+        // Where it cannot be written, a splat is not attributed to a step; the run goes on.
+        let _ =
+            open_to_append(&self.path).and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    }
+
     /// Waits until everything is copied; QEMU must be gone, or this does not end.
     pub(super) fn finish(&mut self) {
         if let Some(copier) = self.copier.take() {
@@ -39,6 +48,10 @@ impl Console {
             let _ = copier.join();
         }
     }
+}
+
+fn open_to_append(path: &Path) -> io::Result<File> {
+    File::options().append(true).open(path)
 }
 
 fn copy(mut socket: UnixStream, mut file: File) {

@@ -41,11 +41,11 @@ pub enum Death {
         console: String,
     },
     /// A request was not answered in time.
-    #[error("no answer within {:.1} s to {request}", after.as_secs_f64())]
+    #[error("the deadline of {:.1} s passed, waiting for {request}", after.as_secs_f64())]
     Deadline {
         /// The deadline.
         after: Duration,
-        /// What was asked.
+        /// What was waited for.
         request: String,
     },
     /// The lab was told to stop.

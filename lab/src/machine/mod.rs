@@ -10,17 +10,19 @@ mod monitor;
 mod port;
 pub mod qemu;
 mod snapshot;
+mod speed;
 
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
+pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
 
 use crate::host::process::die_with_parent;
 use anyhow::{Context, Result};
 use console::Console;
 use monitor::{Ending, Monitor};
-use port::Port;
+use port::{Port, PortState};
 use protocol::{FrameError, Hello, Reply, Request};
 use qemu::Memory;
 use rustix::{
@@ -50,6 +52,7 @@ pub struct Machine {
     qemu: duct::Handle,
     monitor: Monitor,
     port: UnixStream,
+    port_state: PortState,
     console: Console,
     log: PathBuf,
     hello: Hello,
@@ -120,7 +123,9 @@ impl Machine {
                 )));
             }
         };
-        Ok(Machine { qemu, monitor, port, console, log, hello: Hello::default(), snapshot: None })
+        let port_state = PortState::default();
+        let hello = Hello::default();
+        Ok(Machine { qemu, monitor, port, port_state, console, log, hello, snapshot: None })
     }
 
     /// What the agent said of itself when it greeted.
@@ -138,6 +143,11 @@ impl Machine {
         self.console.text()
     }
 
+    /// Writes a line of the lab's own into the console's file, behind what the guest wrote so far.
+    pub fn mark_console(&mut self, line: &str) {
+        self.console.mark(line);
+    }
+
     /// Asks one thing and waits for the answer.
     pub fn call(&mut self, request: &Request, within: Duration) -> Result<Reply, Death> {
         let mut replies = self.call_all(std::slice::from_ref(request), within)?;
@@ -148,7 +158,7 @@ impl Machine {
     pub fn call_all(&mut self, requests: &[Request], within: Duration) -> Result<Vec<Reply>, Death> {
         let until = Instant::now() + within;
         let mut replies = Vec::with_capacity(requests.len());
-        let mut port = Port::new(&self.port, &mut self.monitor, until);
+        let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);
         let Err(error) = port.converse(requests, &mut replies) else { return Ok(replies) };
         let ending = port.ending();
         let request = requests.get(replies.len()).map(described).unwrap_or_default();
@@ -232,6 +242,7 @@ fn described(request: &Request) -> String {
         Request::Push { path, .. } => format!("pushing `{path}`"),
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
+        Request::Wait { .. } => "the end of a process".into(),
         other => {
             let name = format!("{other:?}");
             format!("`{}`", name.split([' ', '{', '(']).next().unwrap_or_default())

@@ -25,13 +25,28 @@ pub(super) struct Port<'a> {
     monitor: &'a mut Monitor,
     until: Instant,
     ending: Option<Ending>,
-    /// What arrived while a request was still being written.
+    state: &'a mut PortState,
+}
+
+/// What one conversation leaves to the next: a deadline can pass in the middle of a reply.
+#[derive(Debug, Default)]
+pub(super) struct PortState {
+    /// What has arrived and was not looked at.
     inbox: Vec<u8>,
+    /// Replies that nobody waits for any more; they come before those to new requests.
+    owed: usize,
+    /// A request was written in part, so no other can be.
+    broken: bool,
 }
 
 impl<'a> Port<'a> {
-    pub(super) fn new(socket: &'a UnixStream, monitor: &'a mut Monitor, until: Instant) -> Port<'a> {
-        Port { socket, monitor, until, ending: None, inbox: Vec::new() }
+    pub(super) fn new(
+        socket: &'a UnixStream,
+        monitor: &'a mut Monitor,
+        state: &'a mut PortState,
+        until: Instant,
+    ) -> Port<'a> {
+        Port { socket, monitor, until, ending: None, state }
     }
 
     /// What the monitor says of the guest's end, once the conversation is broken.
@@ -46,27 +61,77 @@ impl<'a> Port<'a> {
         requests: &[Request],
         replies: &mut Vec<Reply>,
     ) -> Result<(), FrameError> {
+        let stale = self.state.owed;
         for request in requests {
-            self.write_all(&protocol::encode(request)?)?;
+            let frame = protocol::encode(request)?;
+            if std::mem::replace(&mut self.state.broken, true) {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
+            self.write_all(&frame)?;
+            self.state.broken = false;
+            self.state.owed += 1;
+        }
+        for _ in 0..stale {
+            let length = self.frame_length()?;
+            self.state.inbox.drain(..length);
+            self.state.owed -= 1;
         }
         while replies.len() < requests.len() {
-            replies.push(protocol::read_frame(self)?);
+            let length = self.frame_length()?;
+            let reply = protocol::read_frame(&mut &self.state.inbox[..length]);
+            self.state.inbox.drain(..length);
+            self.state.owed -= 1;
+            replies.push(reply?);
         }
         Ok(())
     }
 
+    /// Waits until a whole frame is in the inbox; how many bytes it has.
+    fn frame_length(&mut self) -> Result<usize, FrameError> {
+        loop {
+            if let Some(prefix) = self.state.inbox.first_chunk::<4>() {
+                let length = u32::from_le_bytes(*prefix) as usize;
+                if length > protocol::MAX_FRAME {
+                    return Err(FrameError::TooLong(length));
+                }
+                if self.state.inbox.len() >= 4 + length {
+                    return Ok(4 + length);
+                }
+            }
+            match self.receive_chunk() {
+                Ok(true) => {}
+                Ok(false) => self.wait(PollFlags::IN)?,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && self.state.inbox.is_empty() => {
+                    return Err(FrameError::Closed);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Takes what the agent has said already, so that it can go on reading.
     fn receive(&mut self) -> io::Result<()> {
+        while self.receive_chunk()? {
+            if self.state.inbox.len() > INBOX_MAX {
+                return Err(io::Error::other("the agent talks more than it was asked"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes some of what is there; false if there is nothing.
+    fn receive_chunk(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 64 << 10];
         loop {
             match (&mut &*self.socket).read(&mut chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.inbox.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Ok(count) => {
+                    self.state.inbox.extend_from_slice(&chunk[..count]);
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
-            }
-            if self.inbox.len() > INBOX_MAX {
-                return Err(io::Error::other("the agent talks more than it was asked"));
             }
         }
     }
@@ -101,23 +166,6 @@ impl<'a> Port<'a> {
             }
             if !socket.is_empty() {
                 return Ok(());
-            }
-        }
-    }
-}
-
-impl Read for Port<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.inbox.is_empty() {
-            let count = self.inbox.len().min(buffer.len());
-            buffer[..count].copy_from_slice(&self.inbox[..count]);
-            self.inbox.drain(..count);
-            return Ok(count);
-        }
-        loop {
-            match (&mut &*self.socket).read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(PollFlags::IN)?,
-                other => return other,
             }
         }
     }

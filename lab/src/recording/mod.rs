@@ -4,20 +4,26 @@
 //! from what is stored here. Whatever ends the machine early, all that came before is kept.
 
 mod arm;
+mod blocked;
 mod drain_cost;
+mod left;
+mod modules;
 mod steps;
 mod tape;
 
+pub use left::Left;
+
 use crate::{
-    guest::Guest,
+    guest::{Guest, Module},
     kernel::Kernel,
-    machine::{Death, Machine},
+    machine::{Death, Machine, time_scale},
     plan::Plan,
     report::StepResult,
     scenario::{Scenario, Step},
+    verdict::{Binaries, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
-use protocol::{Reply, Request};
+use protocol::{Reply, Request, WriteMode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -55,6 +61,14 @@ pub struct Recording {
     pub files: BTreeMap<String, String>,
     /// How the machine ended before its work was done, and during what.
     pub death: Option<(Death, String)>,
+    /// The splats of the kernel log, decoded.
+    pub splats: Vec<Splat>,
+    /// Where tasks were when a deadline passed, as far as the guest still told.
+    pub stacks: Vec<Splat>,
+    /// What the steps left behind.
+    pub left: Vec<Left>,
+    /// What the lab could not find out, and why.
+    pub notes: Vec<String>,
 }
 
 impl Recording {
@@ -63,6 +77,27 @@ impl Recording {
         fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
         let files = serde_json::to_vec_pretty(&self.files)?;
         fs::write(directory.join(FILES), files).context("cannot write `files.json`")
+    }
+}
+
+impl Recording {
+    /// Reads the splats of the kernel log, and decodes them and the stacks of tasks.
+    fn find_splats(&mut self, scenario: &Scenario, kernel: &Kernel, modules: &BTreeMap<String, Module>) {
+        self.splats = find_splats(&self.kernel_log);
+        let binaries = Binaries {
+            vmlinux: kernel.vmlinux(),
+            modules: modules.values().map(|module| (module.name.clone(), module.debug.clone())).collect(),
+            roots: vec![kernel.directory.clone(), kernel.source.clone()],
+        };
+        for splats in [&mut self.splats, &mut self.stacks] {
+            if let Err(error) = decode(splats, &binaries) {
+                self.notes.push(format!("call traces have no files and lines: {error:#}"));
+            }
+        }
+        for splat in &mut self.splats {
+            let texts = [splat.title.as_str(), splat.message.as_str()];
+            splat.allowed = scenario.allow.iter().any(|allowed| allowed.matches(&splat.fingerprint, &texts));
+        }
     }
 }
 
@@ -83,16 +118,26 @@ pub fn record(
     kernel: &Kernel,
     machine: &mut Machine,
     guest: &Guest,
+    modules: &BTreeMap<String, Module>,
     directory: &Path,
 ) -> Recording {
     let mut recording = Recording::default();
     let mut stage = String::from("arming the trace");
-    let until = Instant::now() + scenario.timeout;
-    let mut recorder = Recorder::new(kernel, machine, guest, directory, until);
+    let timeout = scenario.timeout.mul_f64(time_scale(machine.hello()));
+    let mut recorder = Recorder::new(kernel, machine, guest, directory, Instant::now() + timeout);
+    recorder.modules = modules.clone();
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
+        // What was left of it for the last request says nothing.
+        let death = match death {
+            Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
+            death => death,
+        };
         recording.death = Some((death, stage.clone()));
-        recording.kernel_log = recorder.machine.console();
+        if recording.kernel_log.is_empty() {
+            recording.kernel_log = recorder.machine.console();
+        }
     }
+    recording.find_splats(scenario, kernel, modules);
     if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
@@ -105,10 +150,13 @@ pub fn record(
 struct Recorder<'a> {
     machine: &'a mut Machine,
     guest: &'a Guest,
+    modules: BTreeMap<String, Module>,
     directory: &'a Path,
     system_map: PathBuf,
     until: Instant,
-    /// Workloads that are in the guest already.
+    /// By how much this guest is slower than the reference machine, at least 1.
+    scale: f64,
+    /// Files that are in the guest already.
     pushed: BTreeSet<String>,
     tape: Option<Tape>,
 }
@@ -121,8 +169,17 @@ impl<'a> Recorder<'a> {
         directory: &'a Path,
         until: Instant,
     ) -> Recorder<'a> {
-        let system_map = kernel.system_map();
-        Recorder { machine, guest, directory, system_map, until, pushed: BTreeSet::new(), tape: None }
+        Recorder {
+            scale: time_scale(machine.hello()),
+            machine,
+            guest,
+            modules: BTreeMap::new(),
+            directory,
+            system_map: kernel.system_map(),
+            until,
+            pushed: BTreeSet::new(),
+            tape: None,
+        }
     }
 
     fn run(
@@ -137,15 +194,24 @@ impl<'a> Recorder<'a> {
             recording.kernel_log = self.kernel_log()?;
             return Ok(());
         }
+        let before = self.state()?;
         self.start_trace()?;
         let ended = self.steps(scenario, recording, stage);
         // A guest that still answers has more to tell than that time was up.
-        if !matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
-            return ended;
+        match &ended {
+            Ok(()) => {}
+            Err(Death::Deadline { .. }) => match self.blocked() {
+                Ok(stacks) => recording.stacks = stacks,
+                Err(death) => {
+                    recording.notes.push(format!("the stacks of blocked tasks are not known: {death}"));
+                    return ended;
+                }
+            },
+            Err(_) => return ended,
         }
         let during = if ended.is_ok() { "collecting the trace" } else { stage.as_str() }.to_owned();
-        self.until = Instant::now() + COLLECT_DEADLINE;
-        let collected = self.collect(scenario, recording);
+        self.until = Instant::now() + COLLECT_DEADLINE.mul_f64(self.scale);
+        let collected = self.collect(scenario, &before, recording);
         *stage = during;
         ended.and(collected)
     }
@@ -158,20 +224,38 @@ impl<'a> Recorder<'a> {
     ) -> Result<(), Death> {
         for (index, step) in scenario.steps.iter().enumerate() {
             *stage = format!("step {} (`{}`)", index + 1, step.text);
+            self.mark(index + 1)?;
             let result = self.step(index + 1, step)?;
             recording.steps.push(result);
-            if matches!(step.value, Step::Write(_)) {
+            if matches!(step.value, Step::Write(_) | Step::Load(_)) {
                 self.learn_formats()?;
             }
         }
         Ok(())
     }
 
-    fn collect(&mut self, scenario: &Scenario, recording: &mut Recording) -> Result<(), Death> {
+    /// Writes where a step begins into the kernel log and into the console's file.
+    fn mark(&mut self, step: usize) -> Result<(), Death> {
+        let mark = step_mark(step);
+        self.machine.mark_console(&mark);
+        // KERN_INFO, which stays off a quiet console: printing there would show in latency tracers.
+        let data = format!("<6>{mark}\n").into_bytes();
+        // A kernel without /dev/kmsg has splats without a step.
+        let request = Request::WriteFile { path: "/dev/kmsg".into(), data, mode: WriteMode::Append };
+        self.call(&request).map(drop)
+    }
+
+    fn collect(
+        &mut self,
+        scenario: &Scenario,
+        before: &left::State,
+        recording: &mut Recording,
+    ) -> Result<(), Death> {
         self.stop_trace()?;
         recording.trace = true;
         let cpus = self.machine.hello().cpus;
         recording.files = self.files(&expanded(&scenario.evidence_files(), cpus))?;
+        recording.left = before.left(&self.state()?, scenario);
         recording.kernel_log = self.kernel_log()?;
         Ok(())
     }

@@ -2,13 +2,13 @@
 
 use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
-    machine::Death,
+    machine::{Death, TIME_SCALE},
     report::StepResult,
     scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::{borrow::Cow, fs};
+use std::{borrow::Cow, fs, path::Path};
 
 /// Where workloads are pushed to.
 const WORKLOADS: &str = "/workloads";
@@ -30,6 +30,8 @@ impl Recorder<'_> {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
+            Step::Load(step) => self.load(step)?,
+            Step::Unload(step) => self.unload(step)?,
         };
         result.passed = failures.is_empty();
         result.detail = failures.join("\n");
@@ -75,13 +77,16 @@ impl Recorder<'_> {
         &mut self,
         program: &str,
         arguments: &[String],
-        env: Vec<String>,
+        mut env: Vec<String>,
         stdin: &[u8],
     ) -> Result<Result<u32, String>, Death> {
-        if let Err(reason) = self.push(program)? {
-            return Ok(Err(reason));
-        }
+        let Some(file) = self.guest.workloads.get(program) else {
+            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Ok(Err(format!("no workload is called `{program}`; there are {known}")));
+        };
         let path = format!("{WORKLOADS}/{program}");
+        self.push(&path, file, EXECUTABLE)?;
+        env.push(format!("{TIME_SCALE}={:.2}", self.scale));
         let argv = std::iter::once(path).chain(arguments.iter().cloned()).collect();
         let spawn = Request::Spawn { argv, env, stdin: stdin.to_vec(), output_max: OUTPUT_MAX };
         match self.call(&spawn)? {
@@ -92,7 +97,7 @@ impl Recorder<'_> {
     }
 
     /// Waits for a child while the trace is drained beside it.
-    fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
+    pub(super) fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
         loop {
             match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
                 Reply::Child(ChildState::Running) => self.drain(false)?,
@@ -107,34 +112,30 @@ impl Recorder<'_> {
         }
     }
 
-    /// Brings a workload into the guest, once.
-    fn push(&mut self, name: &str) -> Result<Result<(), String>, Death> {
-        if self.pushed.contains(name) {
-            return Ok(Ok(()));
+    /// Brings a file into the guest, once.
+    pub(super) fn push(&mut self, path: &str, file: &Path, mode: u32) -> Result<(), Death> {
+        if self.pushed.contains(path) {
+            return Ok(());
         }
-        let Some(program) = self.guest.workloads.get(name) else {
-            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
-            return Ok(Err(format!("no workload is called `{name}`; there are {known}")));
-        };
-        let program = fs::read(program).with_context(|| format!("cannot read the workload `{name}`"));
-        let program = program.map_err(Death::Lab)?;
-        let requests: Vec<_> = program
+        let data = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()));
+        let data = data.map_err(Death::Lab)?;
+        let requests: Vec<_> = data
             .chunks(CHUNK)
             .enumerate()
             .map(|(index, chunk)| Request::Push {
-                path: format!("{WORKLOADS}/{name}"),
-                mode: EXECUTABLE,
+                path: path.to_owned(),
+                mode,
                 offset: (index * CHUNK) as u64,
                 data: chunk.to_vec(),
             })
             .collect();
         for reply in self.call_all(&requests)? {
             if reply != Reply::Done {
-                return Err(unexpected("a place for a workload", &reply));
+                return Err(unexpected(&format!("a place for `{path}`"), &reply));
             }
         }
-        self.pushed.insert(name.to_owned());
-        Ok(Ok(()))
+        self.pushed.insert(path.to_owned());
+        Ok(())
     }
 
     fn write(&mut self, step: &Write) -> Result<Vec<String>, Death> {
@@ -210,7 +211,7 @@ fn error_of(log: &str, command: &str) -> Option<String> {
     Some(format!("{what}\n{shown}\n{place}"))
 }
 
-fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
+pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
     match (expected, reply) {
         (None, Some(Reply::Errno { what, errno })) => {
             failures.push(format!("expected success, found {what}: {}", Errno::from_number(*errno)));

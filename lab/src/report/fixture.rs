@@ -15,6 +15,10 @@ pub(crate) fn result(name: &str, status: Status) -> ScenarioResult {
         directory: String::new(),
         steps: Vec::new(),
         expectations: Vec::new(),
+        splats: Vec::new(),
+        stacks: Vec::new(),
+        left_behind: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run found, as it is stored in `results.json` and shown in every other form.
 
-use crate::verdict::{Outcome, Status};
+use crate::verdict::{Outcome, Splat, Status};
 use serde::{Deserialize, Serialize};
 
 /// The version of `results.json`. Raised when a reader of the old form would misread the new one.
@@ -97,6 +97,18 @@ pub struct ScenarioResult {
     pub steps: Vec<StepResult>,
     /// What its expectations came to.
     pub expectations: Vec<Outcome>,
+    /// What the kernel complained of, those that are allowed too.
+    #[serde(default)]
+    pub splats: Vec<Splat>,
+    /// Where tasks were when a deadline passed.
+    #[serde(default)]
+    pub stacks: Vec<Splat>,
+    /// Probes, hooks, modules and the like that the steps left behind.
+    #[serde(default)]
+    pub left_behind: Vec<String>,
+    /// What the lab could not find out, and why.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What one step came to.

@@ -37,7 +37,9 @@ impl Terminal {
         // What is broken stands below in full; the reason only says it again.
         let told = result.steps.iter().any(|step| !step.passed)
             || result.expectations.iter().any(|outcome| outcome.status != OutcomeStatus::Passed);
-        if !(told && matches!(result.status, Status::Failed | Status::Inconclusive)) {
+        let told = told && matches!(result.status, Status::Failed | Status::Inconclusive)
+            || result.splats.iter().any(|splat| splat.sentence() == result.reason);
+        if !told {
             indent(&mut text, 2, &result.reason);
         }
         for (number, step) in result.steps.iter().enumerate() {
@@ -51,6 +53,20 @@ impl Terminal {
             if self.verbose || outcome.status != OutcomeStatus::Passed {
                 text.push_str(&self.outcome(outcome));
             }
+        }
+        for splat in result.splats.iter().filter(|splat| self.verbose || !splat.allowed) {
+            indent(&mut text, 2, &splat.to_string());
+        }
+        for stack in &result.stacks {
+            indent(&mut text, 2, &stack.to_string());
+        }
+        if self.verbose {
+            for left in &result.left_behind {
+                indent(&mut text, 2, &format!("left behind: {left}"));
+            }
+        }
+        for note in &result.notes {
+            indent(&mut text, 2, &format!("note: {note}"));
         }
         if failed && !result.directory.is_empty() {
             let directory = run.join(&result.directory);

@@ -4,6 +4,7 @@
 //! only the whole can tell (an expectation about an event that nothing defines) is checked right
 //! after and gets its location from the item's path. A [`Scenario`] that exists is well-formed.
 
+mod allowed;
 mod amount;
 mod bind;
 mod boot;
@@ -27,6 +28,7 @@ mod span;
 mod step;
 pub(crate) mod text;
 
+pub use allowed::Allowed;
 pub use amount::Amount;
 pub use bind::{Bind, Same};
 pub use boot::{Cmdline, Fresh, KernelParameter};
@@ -45,12 +47,12 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use literal::Literal;
 pub use names::{
-    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, OptionName, ProbePoint,
-    StaticName,
+    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
+    ProbePoint, StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};
 pub use span::Span;
-pub use step::{Read, Step, Workload, Write};
+pub use step::{Load, Read, Step, Unload, Workload, Write};
 
 pub(crate) use nearest::nearest;
 pub(crate) use text::{FromText, from_text};
@@ -77,6 +79,10 @@ pub struct Scenario {
     pub trace: TraceSetup,
     /// What happens, in order.
     pub steps: Vec<Written<Step>>,
+    /// Splats that are meant to be.
+    pub allow: Vec<Allowed>,
+    /// What is meant to be left behind when all is over: probes, hooks, modules.
+    pub leaves: Vec<Pattern>,
     /// What the whole trace must look like afterwards.
     pub expect: Vec<Written<Expectation>>,
 }
@@ -140,6 +146,14 @@ struct Document {
     /// What happens, in order. The first key of each step says its kind.
     #[serde(default)]
     steps: Vec<Step>,
+    /// Splats that are meant to be: fingerprints, or regular expressions for their titles. Any other
+    /// splat ends a scenario badly.
+    #[serde(default)]
+    allow: Vec<Allowed>,
+    /// What is meant to be left behind when all is over, as regular expressions for the lines in
+    /// which a result names it: `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`.
+    #[serde(default)]
+    leaves: Vec<Pattern>,
     /// What the whole trace must look like afterwards. Each item has one key, its kind.
     #[serde(default)]
     expect: Vec<Expectation>,
@@ -176,6 +190,8 @@ impl Scenario {
             cmdline: document.cmdline,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),
+            allow: document.allow,
+            leaves: document.leaves,
             expect: locate::written(source, "expect", document.expect),
         })
     }

@@ -272,6 +272,32 @@ impl FromText for ConfigSymbol {
 
 from_text!(ConfigSymbol, { "type": "string", "pattern": "^(CONFIG_)?[A-Za-z0-9_]+$" });
 
+name! {
+    /// A kernel module.
+    ModuleName
+}
+
+/// `MODULE_NAME_LEN` of the kernel on 64 bits, without the final NUL.
+const MODULE_MAX: usize = 55;
+
+impl FromText for ModuleName {
+    const EXPECTED: &'static str = "the name of a kernel module";
+
+    fn from_text(text: &str) -> Result<ModuleName, String> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if text.is_empty() || text.len() > MODULE_MAX || text.starts_with('-') || !text.chars().all(good) {
+            return Err(format!("`{text}` is not a module's name, expected letters, digits, `-` and `_`"));
+        }
+        Ok(ModuleName(text.to_owned()))
+    }
+}
+
+from_text!(ModuleName, {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,54}$",
+    "examples": ["kprobe_example", "deaths"],
+});
+
 /// An event as an expectation names it: `NAME` or `GROUP:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRef {

@@ -1,6 +1,12 @@
 //! `steps:`, what happens in the guest, in order.
 
-use super::{TextCheck, command::CommandLine, errno::Errno, keyed::verb_keyed, names::FilePath};
+use super::{
+    TextCheck,
+    command::CommandLine,
+    errno::Errno,
+    keyed::verb_keyed,
+    names::{FilePath, Line, ModuleName},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,6 +20,10 @@ verb_keyed! {
         "write" => Write,
         /// `read: kprobe_events`
         "read" => Read,
+        /// `load: kprobe_example`
+        "load" => Load,
+        /// `unload: kprobe_example`
+        "unload" => Unload,
     }
 }
 
@@ -71,4 +81,29 @@ pub struct Read {
     /// What it must hold.
     #[serde(default)]
     pub text: Option<TextCheck>,
+}
+
+/// Loads a kernel module, built for the kernel under test.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// One of `guest/modules`, else one of the kernel's own samples and tests.
+    pub load: ModuleName,
+    /// Parameters as insmod takes them: `symbol=vfs_write flags=3`.
+    #[serde(default)]
+    pub parameters: Option<Line>,
+    /// The errno that loading it must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+}
+
+/// Unloads a kernel module.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Unload {
+    /// The module's name.
+    pub unload: ModuleName,
+    /// The errno that unloading it must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
 }

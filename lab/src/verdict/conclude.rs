@@ -1,7 +1,7 @@
 //! Recording and outcomes → one [`Verdict`]. A pass needs proof: a whole recording, every step as
 //! written, every expectation held, no splat. Anything else has a name of its own.
 
-use super::{Outcome, Status, Verdict, splat};
+use super::{Outcome, Splat, Status, Verdict};
 use crate::{machine::Death, recording::Recording};
 use anyhow::Result;
 
@@ -12,10 +12,12 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
         Err(error) => (Vec::new(), Some(format!("the trace cannot be read: {error:#}"))),
     };
     let step = recording.steps.iter().position(|step| !step.passed);
+    let left: Vec<&str> =
+        recording.left.iter().filter(|left| left.fails).map(|left| left.text.as_str()).collect();
     let (status, reason) = if let Some((death, during)) = &recording.death {
-        (of_death(death), format!("{death}, during {during}"))
-    } else if let Some(splat) = splat::find(&recording.kernel_log) {
-        (splat.status, format!("in the kernel log: {}", splat.line))
+        (of_death(death, &recording.splats), format!("{death}, during {during}"))
+    } else if let Some(splat) = worst(&recording.splats) {
+        (splat.status, splat.sentence())
     } else if let Some(reason) = &recording.unarmed {
         (Status::Failed, reason.clone())
     } else if let Some(index) = step {
@@ -23,6 +25,8 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
             Status::Failed,
             format!("step {} did not do what it should: {}", index + 1, recording.steps[index].detail),
         )
+    } else if !left.is_empty() {
+        (Status::Failed, format!("its modules are gone and left behind: {}", left.join(", ")))
     } else if let Some(reason) = unreadable {
         (Status::LabError, reason)
     } else if !recording.trace {
@@ -33,9 +37,27 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
     Verdict { status, reason, expectations }
 }
 
-fn of_death(death: &Death) -> Status {
+/// The splat that a verdict is named after: the first of the worst that are not allowed.
+fn worst(splats: &[Splat]) -> Option<&Splat> {
+    let rank = |splat: &&Splat| match splat.status {
+        Status::Panic => 0,
+        Status::Oops => 1,
+        _ => 2,
+    };
+    splats.iter().filter(|splat| !splat.allowed).min_by_key(rank)
+}
+
+/// How a panic reads that is only what became of an oops: of PID 1's, of one in an interrupt, of any
+/// where panic_on_oops is set.
+const CONSEQUENCES: [&str; 3] = ["Attempted to kill init", "Oops", "Fatal exception"];
+
+fn of_death(death: &Death, splats: &[Splat]) -> Status {
     match death {
-        Death::Panic { .. } => Status::Panic,
+        Death::Panic { message } => {
+            let consequence = CONSEQUENCES.iter().any(|begins| message.starts_with(begins));
+            let oops = splats.iter().any(|splat| splat.status == Status::Oops);
+            if consequence && oops { Status::Oops } else { Status::Panic }
+        }
         Death::Deadline { .. } => Status::Hang,
         Death::PoweredOff { .. }
         | Death::Rebooted
@@ -49,7 +71,11 @@ fn of_death(death: &Death) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::StepResult, verdict::OutcomeStatus};
+    use crate::{
+        recording::Left,
+        report::StepResult,
+        verdict::{OutcomeStatus, find_splats},
+    };
     use std::time::Duration;
 
     fn whole() -> Recording {
@@ -77,14 +103,27 @@ mod tests {
         let broken = StepResult { detail: "expected EBUSY, found success".into(), ..StepResult::default() };
         check(Recording { steps: vec![broken], ..whole() }, vec![], Status::Failed, "step 1 did not");
         check(Recording { unarmed: Some("ENOENT".into()), ..whole() }, vec![], Status::Failed, "ENOENT");
-        let log = "[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:1".to_owned();
-        check(Recording { kernel_log: log, ..whole() }, vec![outcome(Passed)], Status::Splat, "ftrace.c:1");
+        let splats = |log: &str| Recording { splats: find_splats(log), ..whole() };
+        const WARNING: &str = "[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:1\n";
+        check(splats(WARNING), vec![outcome(Passed)], Status::Splat, "ftrace.c:1");
+        let oops = format!("{WARNING}[ 2.0] Internal error: Oops: 0000000096000004\n");
+        check(splats(&oops), vec![outcome(Passed)], Status::Oops, "Internal error");
+        let mut allowed = splats(WARNING);
+        allowed.splats[0].allowed = true;
+        check(allowed, vec![outcome(Passed)], Status::Passed, "");
+        let left = |fails| Recording { left: vec![Left { text: "hook f".into(), fails }], ..whole() };
+        check(left(true), vec![outcome(Passed)], Status::Failed, "left behind: hook f");
+        check(left(false), vec![outcome(Passed)], Status::Passed, "");
     }
 
     #[test]
     fn a_death_has_a_name() {
         let dead = |death| Recording { death: Some((death, "step 2".into())), ..whole() };
         let after = Duration::from_secs(3);
+        let of_init = || Death::Panic { message: "Attempted to kill init! exitcode=0x0b".into() };
+        check(dead(of_init()), vec![], Status::Panic, "Attempted to kill init");
+        let splats = find_splats("Unable to handle kernel NULL pointer dereference at virtual address 0\n");
+        check(Recording { splats, ..dead(of_init()) }, vec![], Status::Oops, "Attempted to kill init");
         check(dead(Death::Panic { message: "sysrq".into() }), vec![], Status::Panic, "sysrq, during step 2");
         check(dead(Death::Deadline { after, request: "x".into() }), vec![], Status::Hang, "3.0 s");
         check(

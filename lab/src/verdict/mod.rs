@@ -31,6 +31,9 @@ pub use condition::Condition;
 pub use filter::Filter;
 pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
+pub use splat::{
+    Binaries, Frame, Place, Splat, blocked as blocked_stacks, decode, find as find_splats, step_mark,
+};
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 
 #[cfg(test)]

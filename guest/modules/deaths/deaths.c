@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Does to a kernel, on demand, what should never happen to one, so that
+ * whoever watches kernels can be seen to notice.
+ *
+ * What is to happen is named by the parameter "now", and happens at load, or
+ * is written to debugfs' deaths/now, and happens to whoever writes it. With
+ * "leave=1" the module leaves a probe behind when it is unloaded.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bug.h>
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/gfp.h>
+#include <linux/init.h>
+#include <linux/irqflags.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/trace_events.h>
+#include <linux/uaccess.h>
+
+/* The longest name of a death, with its NUL. */
+#define NAME_MAX_LENGTH 16
+
+static char *now;
+module_param(now, charp, 0444);
+MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang");
+
+static bool leave;
+module_param(leave, bool, 0444);
+MODULE_PARM_DESC(leave, "leave a probe event, kprobes/deaths_left, behind");
+
+static struct dentry *directory;
+
+static noinline void deaths_panic(void)
+{
+	panic("a death was asked for");
+}
+
+static noinline void deaths_null(void)
+{
+	int *nowhere = NULL;
+
+	/* The compiler must not know, or it puts a trap instead. */
+	OPTIMIZER_HIDE_VAR(nowhere);
+	WRITE_ONCE(*nowhere, 1);
+}
+
+static noinline void deaths_bug(void)
+{
+	BUG();
+}
+
+static noinline void deaths_warn(void)
+{
+	WARN(1, "a warning was asked for\n");
+}
+
+/* Takes a lock twice, with interrupts off: this CPU is gone. */
+static noinline void deaths_deadlock(void)
+{
+	static DEFINE_RAW_SPINLOCK(lock);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&lock, flags);
+	raw_spin_lock(&lock);
+}
+
+/* Never lets go of its CPU, which still takes interrupts. */
+static noinline void deaths_spin(void)
+{
+	preempt_disable();
+	for (;;)
+		cpu_relax();
+}
+
+static noinline void deaths_sleep(void)
+{
+	preempt_disable();
+	msleep(20);
+	/* The scheduler has set the count right when it complained. */
+}
+
+/* Runs over the end of what it was given. */
+static noinline void overrun(char *buffer, size_t length)
+{
+	OPTIMIZER_HIDE_VAR(length);
+	memset(buffer, 0x55, length);
+}
+
+static noinline void deaths_stack(void)
+{
+	char buffer[16];
+
+	overrun(buffer, 2 * sizeof(buffer));
+}
+
+/* Takes all memory there is, until the OOM killer comes for this task. */
+static noinline void deaths_memory(void)
+{
+	struct page *page, *next;
+	LIST_HEAD(hoard);
+
+	while (!fatal_signal_pending(current)) {
+		page = alloc_page(GFP_KERNEL);
+		if (!page)
+			break;
+		list_add(&page->lru, &hoard);
+	}
+	list_for_each_entry_safe(page, next, &hoard, lru) {
+		list_del(&page->lru);
+		__free_page(page);
+	}
+}
+
+/* Waits for what never comes, and cannot be killed. */
+static noinline void deaths_hang(void)
+{
+	for (;;) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule();
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*happen)(void);
+} deaths[] = {
+	{ "panic", deaths_panic },
+	{ "null", deaths_null },
+	{ "bug", deaths_bug },
+	{ "warn", deaths_warn },
+	{ "deadlock", deaths_deadlock },
+	{ "spin", deaths_spin },
+	{ "sleep", deaths_sleep },
+	{ "stack", deaths_stack },
+	{ "memory", deaths_memory },
+	{ "hang", deaths_hang },
+};
+
+static int happen(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(deaths); i++) {
+		if (!strcmp(deaths[i].name, name)) {
+			deaths[i].happen();
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static ssize_t now_write(struct file *file, const char __user *from,
+			 size_t count, loff_t *position)
+{
+	char name[NAME_MAX_LENGTH] = "";
+	int error;
+
+	if (count >= sizeof(name))
+		return -EINVAL;
+	if (copy_from_user(name, from, count))
+		return -EFAULT;
+	error = happen(strim(name));
+	return error ? error : count;
+}
+
+static const struct file_operations now_operations = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = now_write,
+};
+
+/* Defines a probe event that nobody will remove. */
+static int leave_probe(void)
+{
+	struct dynevent_cmd cmd;
+	char buffer[128];
+	int error;
+
+	kprobe_event_cmd_init(&cmd, buffer, sizeof(buffer));
+	error = kprobe_event_gen_cmd_start(&cmd, "deaths_left", "vfs_write");
+	if (error)
+		return error;
+	return kprobe_event_gen_cmd_end(&cmd);
+}
+
+static int __init deaths_init(void)
+{
+	int error = 0;
+
+	directory = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file("now", 0200, directory, NULL, &now_operations);
+	if (leave)
+		error = leave_probe();
+	if (!error && now)
+		error = happen(now);
+	if (error)
+		debugfs_remove_recursive(directory);
+	return error;
+}
+
+static void __exit deaths_exit(void)
+{
+	debugfs_remove_recursive(directory);
+}
+
+module_init(deaths_init);
+module_exit(deaths_exit);
+
+MODULE_DESCRIPTION("Kernel deaths on demand");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,182 @@
+//! Scenarios whose kernel is done wrong by, each for real: the verdict's name, the splat with its
+//! files and lines, the step it belongs to, and what was left behind.
+
+mod built;
+
+use built::{Built, built};
+use lab::{
+    cache::Cache,
+    guest::Modules,
+    machine::Snapshots,
+    progress::Progress,
+    report::ScenarioResult,
+    run,
+    scenario::{Found, Scenario},
+    verdict::{Frame, Status},
+};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The result of a scenario of these steps.
+fn result(steps: &str) -> ScenarioResult {
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("x.yaml");
+    fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
+    let scenario = Scenario::load(&path).unwrap();
+    let found = Found { name: "x".into(), path };
+    run::one(kernel, guest, &snapshots, &found, &scenario, &directory.path().join("results")).unwrap()
+}
+
+/// What became of loading `deaths` with a parameter.
+fn death(now: &str, status: Status, reason: &str) -> ScenarioResult {
+    let steps = format!(
+        "timeout: 3s\nsteps: [ {{ write: /dev/null, text: x }}, {{ load: deaths, parameters: now={now} }} ]"
+    );
+    let result = result(&steps);
+    assert_eq!(result.status, status, "{}", result.reason);
+    assert!(result.reason.contains(reason), "`{reason}` is not in `{}`", result.reason);
+    result
+}
+
+/// A frame's innermost place: `deaths_null deaths.c`, and whether it has a line.
+fn place(frames: &[Frame], symbol: &str) {
+    let frame = frames.iter().find(|frame| frame.symbol == symbol);
+    let place =
+        frame.and_then(|frame| frame.places.last()).unwrap_or_else(|| panic!("no {symbol} in {frames:?}"));
+    assert_eq!(place.file, "guest/modules/deaths/deaths.c");
+    let source = fs::read_to_string(root().join(&place.file)).unwrap();
+    let lines: Vec<&str> = source.lines().collect();
+    let head = lines[..place.line as usize]
+        .iter()
+        .rposition(|line| !line.starts_with(['\t', '{', '}']) && line.contains('('));
+    assert!(lines[head.unwrap()].contains(symbol), "line {} is not in {symbol}", place.line);
+}
+
+#[test]
+fn a_module_that_panics_is_a_panic() {
+    let result = death("panic", Status::Panic, "the kernel panicked: a death was asked for, during step 2");
+    place(&result.splats[0].frames, "deaths_panic");
+    assert_eq!(result.splats[0].step, Some(2));
+}
+
+#[test]
+fn a_module_that_corrupts_its_stack_is_a_panic() {
+    let result = death("stack", Status::Panic, "stack is corrupted in: deaths_stack");
+    assert_eq!(result.splats[0].kind, "stack corruption");
+}
+
+#[test]
+fn a_module_that_oopses_is_an_oops_and_the_guest_lives() {
+    for (now, reason) in
+        [("null", "NULL pointer dereference"), ("bug", "kernel BUG at guest/modules/deaths/deaths.c:")]
+    {
+        let result = death(now, Status::Oops, reason);
+        let splat = &result.splats[0];
+        place(&splat.frames, &format!("deaths_{now}"));
+        assert_eq!(splat.step, Some(2));
+        assert!(splat.registers["pc"].starts_with(&format!("deaths_{now}+")), "{:?}", splat.registers);
+        assert!(result.left_behind.contains(&"module deaths".to_owned()), "{:?}", result.left_behind);
+    }
+}
+
+#[test]
+fn an_oops_of_pid_1_is_an_oops_though_the_kernel_panics() {
+    let result = result("steps: [ { load: deaths }, { write: /sys/kernel/debug/deaths/now, text: 'null' } ]");
+    assert_eq!(result.status, Status::Oops, "{}", result.reason);
+    assert!(result.reason.contains("Attempted to kill init!"), "{}", result.reason);
+    place(&result.splats[0].frames, "deaths_null");
+}
+
+#[test]
+fn a_module_that_warns_is_a_splat() {
+    let result = death("warn", Status::Splat, "a warning was asked for, in step 2");
+    place(&result.splats[0].frames, "deaths_warn");
+    let again = death("warn", Status::Splat, "a warning was asked for");
+    assert_eq!(result.splats[0].fingerprint, again.splats[0].fingerprint);
+}
+
+#[test]
+fn a_module_that_sleeps_in_atomic_context_is_a_splat() {
+    death("sleep", Status::Splat, "BUG: scheduling while atomic: insmod");
+}
+
+#[test]
+fn a_module_that_eats_all_memory_is_told_by_the_oom_killer() {
+    death("memory", Status::Splat, "Out of memory: Killed process");
+}
+
+#[test]
+fn a_deadlock_with_interrupts_off_meets_its_deadline() {
+    let started = Instant::now();
+    let result = death("deadlock", Status::Hang, "during step 2");
+    assert!(started.elapsed() < Duration::from_secs(60), "{result:?}");
+}
+
+#[test]
+fn a_task_that_hangs_shows_where() {
+    let result = death("hang", Status::Hang, "waiting for");
+    assert_eq!(result.stacks[0].kind, "blocked task");
+    place(&result.stacks[0].frames, "deaths_hang");
+}
+
+#[test]
+fn a_cpu_that_spins_shows_where() {
+    let result = death("spin", Status::Hang, "during step 2");
+    let running = result.stacks.iter().find(|stack| stack.kind == "running");
+    place(&running.unwrap().frames, "deaths_spin");
+}
+
+#[test]
+fn a_module_that_leaves_a_probe_behind_fails() {
+    let steps = "steps: [ { load: deaths, parameters: leave=1 }, { unload: deaths } ]";
+    let found = result(steps);
+    assert_eq!(found.status, Status::Failed);
+    assert!(found.reason.contains("left behind: probe p:kprobes/deaths_left vfs_write"), "{}", found.reason);
+    assert_eq!(result(&format!("{steps}\nleaves: ['deaths_left vfs_write']")).status, Status::Passed);
+}
+
+#[test]
+fn a_workload_that_kills_pid_1_is_a_panic() {
+    let result = result("steps: [ { workload: kill-init } ]");
+    assert_eq!(result.status, Status::Panic, "{}", result.reason);
+    assert!(result.reason.contains("Attempted to kill init!"), "{}", result.reason);
+}
+
+#[test]
+fn garbage_on_the_port_is_a_lost_guest() {
+    let result = result("steps: [ { workload: port-garbage } ]");
+    assert_eq!(result.status, Status::LostGuest, "{}", result.reason);
+    assert!(result.reason.contains("frame of 4294967295 bytes"), "{}", result.reason);
+}
+
+#[test]
+fn a_workload_that_powers_off_is_a_lost_guest() {
+    let result = result("steps: [ { workload: poweroff } ]");
+    assert_eq!(result.status, Status::LostGuest, "{}", result.reason);
+}
+
+#[test]
+fn a_module_that_does_not_compile_shows_file_and_line() {
+    let kernel = &built().kernel;
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let sources = root.path().join("guest/modules/bad");
+    fs::create_dir_all(&sources).unwrap();
+    fs::write(sources.join("Kbuild"), "obj-m := bad.o\n").unwrap();
+    fs::write(sources.join("bad.c"), "#include <linux/module.h>\nint missing = nothing;\n").unwrap();
+    let cache = Cache::at(root.path().join("cache")).unwrap();
+    let modules = Modules::new(&cache, root.path().join("guest/modules"), &Progress::silent());
+    let error = format!("{:#}", modules.find(kernel, "bad").unwrap_err());
+    let at = format!("{}:2:", sources.join("bad.c").display());
+    assert!(error.contains(&at) && error.contains("error: "), "{error}");
+    let error = format!("{:#}", modules.find(kernel, "kprobe_exampel").unwrap_err());
+    assert!(error.contains("the nearest is `kprobe_example`"), "{error}");
+}
