@@ -51,6 +51,6 @@ impl Recorder<'_> {
         }
         let nearest = nearest(symbol, functions());
         let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
-        Some(format!("`{symbol}` is no symbol of this kernel{nearest}"))
+        Some(format!("`{symbol}` is no function of this kernel{nearest}"))
     }
 }
