@@ -32,13 +32,14 @@
 #include <linux/string.h>
 #include <linux/trace_events.h>
 #include <linux/uaccess.h>
+#include <linux/vmalloc.h>
 
 /* The longest name of a death, with its NUL. */
 #define NAME_MAX_LENGTH 16
 
 static char *now;
 module_param(now, charp, 0444);
-MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race");
+MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race, patch");
 
 static bool leave;
 module_param(leave, bool, 0444);
@@ -184,6 +185,28 @@ static noinline void deaths_shift(void)
 	word <<= bits;
 }
 
+/* Its second instruction is what ftrace would patch. */
+static noinline void deaths_patched(void)
+{
+	barrier();
+}
+
+/* Changes an instruction that ftrace will not know when it comes to it. */
+static noinline void deaths_patch(void)
+{
+	const u32 yield = 0xd503203f;
+	unsigned long site = (unsigned long)deaths_patched + 4;
+	struct page *page = vmalloc_to_page((void *)site);
+	void *alias;
+
+	/* The module's own mapping of its text is read-only. */
+	alias = vmap(&page, 1, VM_MAP, PAGE_KERNEL);
+	if (!alias)
+		return;
+	memcpy(alias + offset_in_page(site), &yield, sizeof(yield));
+	vunmap(alias);
+}
+
 static unsigned long raced;
 
 static int racer(void *unused)
@@ -230,6 +253,7 @@ static const struct {
 	{ "free", deaths_free },
 	{ "shift", deaths_shift },
 	{ "race", deaths_race },
+	{ "patch", deaths_patch },
 };
 
 static int happen(const char *name)
