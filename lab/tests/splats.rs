@@ -2,18 +2,17 @@
 //! files and lines, the step it belongs to, and what was left behind.
 
 mod built;
+mod outcome;
 
-use built::{Built, built};
+use built::built;
 use lab::{
     cache::Cache,
     guest::Modules,
-    machine::Snapshots,
     progress::Progress,
     report::ScenarioResult,
-    run,
-    scenario::{Found, Scenario},
     verdict::{Frame, Status},
 };
+use outcome::result;
 use std::{
     fs,
     path::Path,
@@ -22,18 +21,6 @@ use std::{
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// The result of a scenario of these steps.
-fn result(steps: &str) -> ScenarioResult {
-    let Built { kernel, guest } = built();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path().join("x.yaml");
-    fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
-    let scenario = Scenario::load(&path).unwrap();
-    let found = Found { name: "x".into(), path };
-    run::one(kernel, guest, &snapshots, &found, &scenario, &directory.path().join("results")).unwrap()
 }
 
 /// What became of loading `deaths` with a parameter.

@@ -192,7 +192,10 @@ impl<'a> Recorder<'a> {
         stage: &mut String,
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
-        recording.unarmed = self.arm(&plan)?;
+        recording.unarmed = match self.unbooted(scenario)? {
+            None => self.arm(&plan)?,
+            refused => refused,
+        };
         if recording.unarmed.is_some() {
             recording.kernel_log = self.kernel_log()?;
             return Ok(());
