@@ -5,10 +5,7 @@
 //! after the last step; what is there only then was left by the steps.
 
 use super::{CHUNK, Recorder, read};
-use crate::{
-    machine::Death,
-    scenario::{Scenario, Step},
-};
+use crate::{machine::Death, scenario::Scenario};
 use protocol::{Reply, Request};
 use std::collections::BTreeSet;
 
@@ -140,8 +137,7 @@ impl State {
         let all: Vec<_> = after.entries.iter().filter(|entry| is_new(entry.0, entry)).collect();
         let new = || all.iter().copied().filter(|entry| !is_of_probe(entry, &all));
         // As long as a module is in, what it hooks is its business.
-        let modules_gone = new().all(|(kind, _)| *kind != MODULE)
-            && scenario.steps.iter().any(|step| matches!(step.value, Step::Load(_)));
+        let modules_gone = new().all(|(kind, _)| *kind != MODULE) && !scenario.modules().is_empty();
         let left = |(kind, entry): &(&'static str, String)| {
             let text = format!("{kind} {entry}");
             let declared = scenario.leaves.iter().any(|pattern| pattern.0.is_match(&text));

@@ -6,6 +6,8 @@
 mod arm;
 mod blocked;
 mod drain_cost;
+mod enabled;
+mod hooks;
 mod left;
 mod modules;
 mod steps;
@@ -19,7 +21,7 @@ use crate::{
     machine::{Death, Machine, time_scale},
     plan::Plan,
     report::StepResult,
-    scenario::{Scenario, Step},
+    scenario::{Scenario, Step, Wanted},
     verdict::{Binaries, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
@@ -82,7 +84,7 @@ impl Recording {
 
 impl Recording {
     /// Reads the splats of the kernel log, and decodes them and the stacks of tasks.
-    fn find_splats(&mut self, scenario: &Scenario, kernel: &Kernel, modules: &BTreeMap<String, Module>) {
+    fn find_splats(&mut self, scenario: &Scenario, kernel: &Kernel, modules: &BTreeMap<Wanted, Module>) {
         self.splats = find_splats(&self.kernel_log);
         let binaries = Binaries {
             vmlinux: kernel.vmlinux(),
@@ -118,7 +120,7 @@ pub fn record(
     kernel: &Kernel,
     machine: &mut Machine,
     guest: &Guest,
-    modules: &BTreeMap<String, Module>,
+    modules: &BTreeMap<Wanted, Module>,
     directory: &Path,
 ) -> Recording {
     let mut recording = Recording::default();
@@ -150,7 +152,7 @@ pub fn record(
 struct Recorder<'a> {
     machine: &'a mut Machine,
     guest: &'a Guest,
-    modules: BTreeMap<String, Module>,
+    modules: BTreeMap<Wanted, Module>,
     directory: &'a Path,
     system_map: PathBuf,
     until: Instant,
@@ -189,7 +191,10 @@ impl<'a> Recorder<'a> {
         stage: &mut String,
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
-        recording.unarmed = self.arm(&plan)?;
+        recording.unarmed = self.load_hooks(scenario)?;
+        if recording.unarmed.is_none() {
+            recording.unarmed = self.arm(&plan)?;
+        }
         if recording.unarmed.is_some() {
             recording.kernel_log = self.kernel_log()?;
             return Ok(());
@@ -227,7 +232,7 @@ impl<'a> Recorder<'a> {
             self.mark(index + 1)?;
             let result = self.step(index + 1, step)?;
             recording.steps.push(result);
-            if matches!(step.value, Step::Write(_) | Step::Load(_)) {
+            if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::Insert(_)) {
                 self.learn_formats()?;
             }
         }

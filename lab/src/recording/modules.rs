@@ -3,7 +3,7 @@
 use super::{Recorder, steps::check_errno, unexpected};
 use crate::{
     machine::Death,
-    scenario::{Errno, Load, Unload},
+    scenario::{Errno, Line, Unload, Wanted},
 };
 use protocol::{Reply, Request};
 
@@ -14,15 +14,21 @@ const MODULES: &str = "/modules";
 const READABLE: u32 = 0o644;
 
 impl Recorder<'_> {
-    pub(super) fn load(&mut self, step: &Load) -> Result<Vec<String>, Death> {
-        let name = step.load.as_str();
-        let Some(module) = self.modules.get(name).cloned() else {
-            return Ok(vec![format!("no module is called `{name}`")]);
+    /// Loads a module that was built for this scenario.
+    pub(super) fn load(
+        &mut self,
+        wanted: &Wanted,
+        parameters: Option<&Line>,
+        errno: Option<Errno>,
+    ) -> Result<Vec<String>, Death> {
+        let Some(module) = self.modules.get(wanted).cloned() else {
+            return Ok(vec![format!("the module `{wanted}` was not built")]);
         };
         let path = format!("{MODULES}/{}.ko", module.name);
         self.push(&path, &module.file, READABLE)?;
-        let parameters = step.parameters.as_ref().map_or_else(String::new, |line| line.to_string());
-        self.in_a_process(&Request::LoadModule { path, parameters }, &format!("insmod {name}"), step.errno)
+        let parameters = parameters.map_or_else(String::new, |line| line.to_string());
+        let what = format!("insmod {}", module.name);
+        self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)
     }
 
     pub(super) fn unload(&mut self, step: &Unload) -> Result<Vec<String>, Death> {

@@ -30,8 +30,12 @@ impl Recorder<'_> {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
-            Step::Load(step) => self.load(step)?,
+            Step::Load(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
+            Step::Insert(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
             Step::Unload(step) => self.unload(step)?,
+            Step::Hook(step) => self.hook(step)?,
+            Step::Hits(step) => self.hits(step)?,
+            Step::EnabledFunctions(step) => self.enabled_functions(step)?,
         };
         result.passed = failures.is_empty();
         result.detail = failures.join("\n");

@@ -17,9 +17,11 @@ mod events;
 mod expect;
 mod file;
 mod graph;
+mod hook;
 mod keyed;
 mod literal;
 mod locate;
+mod module;
 mod names;
 mod nearest;
 mod semantic;
@@ -45,26 +47,36 @@ pub use expect::{
 };
 pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
+pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
 pub use literal::Literal;
+pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
     ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
     ProbePoint, StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};
 pub use span::Span;
-pub use step::{Load, Read, Step, Unload, Workload, Write};
+pub use step::{Insert, Load, Read, Step, Unload, Workload, Write};
 
+pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;
 pub(crate) use text::{FromText, from_text};
 
 use crate::kernel::VersionReq;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Deserialize;
-use std::{ops::Deref, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    ops::Deref,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// One scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
+    /// Where its file is: paths to a module's sources are from here.
+    pub directory: PathBuf,
     /// The claim this scenario makes about a kernel, in one sentence.
     pub summary: String,
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
@@ -168,7 +180,7 @@ impl Scenario {
         Scenario::parse(path, &file::read(path)?)
     }
 
-    /// Parses `source`; `path` is only for messages.
+    /// Parses `source` as the file at `path`, which need not be there.
     ///
     /// # Errors
     /// What is no well-formed scenario, with its line and column.
@@ -180,6 +192,7 @@ impl Scenario {
             return Err(problem.locate(path, source));
         }
         Ok(Scenario {
+            directory: path.parent().map(Path::to_owned).unwrap_or_default(),
             summary: document.summary.to_string(),
             requires: document.requires,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
@@ -194,6 +207,18 @@ impl Scenario {
             leaves: document.leaves,
             expect: locate::written(source, "expect", document.expect),
         })
+    }
+
+    /// Whether it has to do with the module that hooks functions.
+    pub fn hooks(&self) -> bool {
+        let hooks = |step: &Written<Step>| matches!(step.value, Step::Hook(_) | Step::Hits(_));
+        self.steps.iter().any(hooks) || self.trace.events.iter().any(|event| event.group() == HOOK_MODULE)
+    }
+
+    /// The modules that have to be built for it.
+    pub fn modules(&self) -> BTreeSet<Wanted> {
+        let hook_module = self.hooks().then(|| Wanted::Named(HOOK_MODULE.to_owned()));
+        hook_module.into_iter().chain(self.steps.iter().filter_map(|step| step.module())).collect()
     }
 }
 

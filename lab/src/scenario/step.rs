@@ -4,7 +4,9 @@ use super::{
     TextCheck,
     command::CommandLine,
     errno::Errno,
+    hook::{EnabledFunctions, Hits, Hook},
     keyed::verb_keyed,
+    module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
 };
 use schemars::JsonSchema;
@@ -24,6 +26,25 @@ verb_keyed! {
         "load" => Load,
         /// `unload: kprobe_example`
         "unload" => Unload,
+        /// `module: { sample: kprobes/kprobe_example }`
+        "module" => Insert,
+        /// `hook: +w symbol=vfs_write`
+        "hook" => Hook,
+        /// `hits: w`
+        "hits" => Hits,
+        /// `enabled_functions: vfs_write`
+        "enabled_functions" => EnabledFunctions,
+    }
+}
+
+impl Step {
+    /// The module that this step loads.
+    pub fn module(&self) -> Option<Wanted> {
+        match self {
+            Step::Load(step) => Some(step.into()),
+            Step::Insert(step) => Some(step.into()),
+            _ => None,
+        }
     }
 }
 
@@ -95,6 +116,32 @@ pub struct Load {
     /// The errno that loading it must give, by name. Default: it must succeed.
     #[serde(default)]
     pub errno: Option<Errno>,
+}
+
+/// Loads a kernel module that is not the lab's own, built for the kernel under test.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Insert {
+    /// Where it comes from: `source:`, a directory, or `sample:`, one of the kernel's.
+    pub module: ModuleSource,
+    /// Parameters as insmod takes them: `symbol=vfs_write flags=3`.
+    #[serde(default)]
+    pub parameters: Option<Line>,
+    /// The errno that loading it must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+}
+
+impl From<&Load> for Wanted {
+    fn from(step: &Load) -> Wanted {
+        Wanted::Named(step.load.to_string())
+    }
+}
+
+impl From<&Insert> for Wanted {
+    fn from(step: &Insert) -> Wanted {
+        Wanted::from(&step.module)
+    }
 }
 
 /// Unloads a kernel module.
