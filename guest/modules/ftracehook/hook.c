@@ -168,11 +168,14 @@ int hook_filter(struct hook *hook, char *places, bool not)
 	return 0;
 }
 
+/* Forgets both filters. With IPMODIFY there is none that excludes. */
 int hook_reset(struct hook *hook)
 {
 	int error = ftrace_set_filter(&hook->ops, NULL, 0, 1);
 
-	return error ? error : ftrace_set_notrace(&hook->ops, NULL, 0, 1);
+	if (!error && !(hook->ops.flags & FTRACE_OPS_FL_IPMODIFY))
+		error = ftrace_set_notrace(&hook->ops, NULL, 0, 1);
+	return error;
 }
 
 int hook_register(struct hook *hook)
@@ -220,7 +223,13 @@ struct hook *hook_create(const char *name, const char *text)
 		goto fail;
 	hook->ops.func = hook_callback;
 	hook->ops.flags = hook->line.flags;
-	if (hook->line.symbols)
+	/*
+	 * Makes the ftrace_ops a whole one. An IPMODIFY ftrace_ops that never
+	 * had a filter is a NULL dereference in register_ftrace_function()
+	 * where there are direct calls (seen in 6.12.107).
+	 */
+	error = hook_reset(hook);
+	if (!error && hook->line.symbols)
 		error = hook_filter(hook, hook->line.symbols, false);
 	if (error)
 		goto fail;
