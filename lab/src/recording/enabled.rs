@@ -40,6 +40,14 @@ pub(super) fn parse(text: &str) -> Vec<Enabled> {
     text.lines().filter_map(parse_line).collect()
 }
 
+/// What `text` says of the step's function.
+pub(super) fn found(step: &EnabledFunctions, text: &str) -> String {
+    let name = step.enabled_functions.as_str();
+    let lines: Vec<String> =
+        parse(text).iter().filter(|enabled| enabled.function == name).map(shown).collect();
+    if lines.is_empty() { format!("`{name}` is not there") } else { format!("found {}", lines.join(", ")) }
+}
+
 /// Why `text` is not as the step wants it. Of several functions of one name one has to be.
 pub(super) fn check(step: &EnabledFunctions, text: &str) -> Option<String> {
     let name = step.enabled_functions.as_str();

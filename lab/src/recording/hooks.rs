@@ -38,7 +38,12 @@ impl Recorder<'_> {
         Ok(check_hits(step, &text))
     }
 
-    pub(super) fn enabled_functions(&mut self, step: &EnabledFunctions) -> Result<Vec<String>, Death> {
+    /// `found` becomes what the file says of the function.
+    pub(super) fn enabled_functions(
+        &mut self,
+        step: &EnabledFunctions,
+        found: &mut String,
+    ) -> Result<Vec<String>, Death> {
         let data = match self.call(&read("enabled_functions"))? {
             Reply::Data(data) => data,
             Reply::Errno { what, .. } => {
@@ -50,7 +55,9 @@ impl Recorder<'_> {
         if data.len() >= CHUNK {
             return Ok(vec!["`enabled_functions` is too long to be read; a filter makes it shorter".into()]);
         }
-        Ok(enabled::check(step, &String::from_utf8_lossy(&data)).into_iter().collect())
+        let text = String::from_utf8_lossy(&data);
+        *found = enabled::found(step, &text);
+        Ok(enabled::check(step, &text).into_iter().collect())
     }
 }
 

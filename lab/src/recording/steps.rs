@@ -4,7 +4,7 @@ use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
     machine::{Death, TIME_SCALE},
     report::StepResult,
-    scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
+    scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Workload, Write, Written},
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
@@ -26,19 +26,21 @@ impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
     pub(super) fn step(&mut self, number: usize, step: &Written<Step>) -> Result<StepResult, Death> {
         let mut result = StepResult { text: step.text.clone(), passed: true, ..StepResult::default() };
+        let mut found = String::new();
         let failures = match &step.value {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
+            Step::MakeDirectory(step) => self.make_directory(step)?,
             Step::Load(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
             Step::Insert(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
             Step::Unload(step) => self.unload(step)?,
             Step::Hook(step) => self.hook(step)?,
             Step::Hits(step) => self.hits(step)?,
-            Step::EnabledFunctions(step) => self.enabled_functions(step)?,
+            Step::EnabledFunctions(step) => self.enabled_functions(step, &mut found)?,
         };
         result.passed = failures.is_empty();
-        result.detail = failures.join("\n");
+        result.detail = if result.passed { found } else { failures.join("\n") };
         Ok(result)
     }
 
@@ -178,6 +180,13 @@ impl Recorder<'_> {
             output.push(self.keep(number, "text", data)?);
             check_text(step.read.as_str(), step.text.as_ref(), data, &mut failures);
         }
+        Ok(failures)
+    }
+
+    fn make_directory(&mut self, step: &MakeDirectory) -> Result<Vec<String>, Death> {
+        let reply = self.call(&Request::MakeDirectory { path: step.mkdir.to_string() })?;
+        let mut failures = Vec::new();
+        check_errno(step.errno, Some(&reply), &mut failures);
         Ok(failures)
     }
 

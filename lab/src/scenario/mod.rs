@@ -21,6 +21,7 @@ mod hook;
 mod keyed;
 mod literal;
 mod locate;
+mod matrix;
 mod module;
 mod names;
 mod nearest;
@@ -49,6 +50,7 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
 pub use literal::Literal;
+pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
     ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
@@ -56,7 +58,7 @@ pub use names::{
 };
 pub use sequence::{Sequence, SequenceStep};
 pub use span::Span;
-pub use step::{Insert, Load, Read, Step, Unload, Workload, Write};
+pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};
 
 pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;
@@ -87,6 +89,8 @@ pub struct Scenario {
     pub fresh: Fresh,
     /// Kernel parameters of a machine that boots for it.
     pub cmdline: Cmdline,
+    /// What it is many scenarios of; [`load_all`] makes them.
+    pub matrix: Option<Matrix>,
     /// What is armed before the first step.
     pub trace: TraceSetup,
     /// What happens, in order.
@@ -131,6 +135,17 @@ pub struct Requires {
     pub config: Vec<ConfigSymbol>,
 }
 
+impl Requires {
+    /// Both together.
+    fn and(&self, other: &Requires) -> Requires {
+        let kernel = match (&self.kernel, &other.kernel) {
+            (Some(one), Some(two)) => Some(one.and(two)),
+            (one, two) => one.as_ref().or(two.as_ref()).cloned(),
+        };
+        Requires { kernel, config: [self.config.as_slice(), &other.config].concat() }
+    }
+}
+
 /// A scenario as YAML has it: what a kernel should do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -152,6 +167,9 @@ struct Document {
     /// What they trace from boot on stays in the trace.
     #[serde(default)]
     cmdline: Cmdline,
+    /// Makes this file many scenarios.
+    #[serde(default)]
+    matrix: Option<Matrix>,
     /// What is armed before the first step.
     #[serde(default)]
     trace: TraceSetup,
@@ -201,6 +219,7 @@ impl Scenario {
                 fresh => fresh.unwrap_or_default(),
             },
             cmdline: document.cmdline,
+            matrix: document.matrix,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),
             allow: document.allow,

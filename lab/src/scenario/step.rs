@@ -22,6 +22,8 @@ verb_keyed! {
         "write" => Write,
         /// `read: kprobe_events`
         "read" => Read,
+        /// `mkdir: instances/mine`
+        "mkdir" => MakeDirectory,
         /// `load: kprobe_example`
         "load" => Load,
         /// `unload: kprobe_example`
@@ -102,6 +104,17 @@ pub struct Read {
     /// What it must hold.
     #[serde(default)]
     pub text: Option<TextCheck>,
+}
+
+/// Makes a directory, as one below `instances/` that becomes a tracing instance.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MakeDirectory {
+    /// The directory, absolute or below tracefs.
+    pub mkdir: FilePath,
+    /// The errno that this must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
 }
 
 /// Loads a kernel module, built for the kernel under test.
