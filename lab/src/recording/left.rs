@@ -5,7 +5,10 @@
 //! after the last step; what is there only then was left by the steps.
 
 use super::{CHUNK, Recorder, read};
-use crate::{machine::Death, scenario::Scenario};
+use crate::{
+    machine::Death,
+    scenario::{HOOK_MODULE, Scenario},
+};
 use protocol::{Reply, Request};
 use std::collections::BTreeSet;
 

@@ -160,6 +160,8 @@ struct Recorder<'a> {
     scale: f64,
     /// Files that are in the guest already.
     pushed: BTreeSet<String>,
+    /// Where the functions of modules that were loaded are, as /proc/kallsyms has them.
+    module_symbols: String,
     tape: Option<Tape>,
 }
 
@@ -180,6 +182,7 @@ impl<'a> Recorder<'a> {
             system_map: kernel.system_map(),
             until,
             pushed: BTreeSet::new(),
+            module_symbols: String::new(),
             tape: None,
         }
     }
@@ -230,6 +233,10 @@ impl<'a> Recorder<'a> {
         for (index, step) in scenario.steps.iter().enumerate() {
             *stage = format!("step {} (`{}`)", index + 1, step.text);
             self.mark(index + 1)?;
+            // A tracer that is changed and a probe event that is removed clear the ring buffer.
+            if matches!(step.value, Step::Write(_) | Step::Unload(_)) {
+                self.drain(false)?;
+            }
             let result = self.step(index + 1, step)?;
             recording.steps.push(result);
             if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::Insert(_)) {

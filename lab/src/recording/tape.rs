@@ -139,14 +139,16 @@ impl Recorder<'_> {
         })
     }
 
-    /// The kernel's functions by address. They stand in System.map as they do in the guest, whose
-    /// kernel is not relocated; reading /proc/kallsyms there would take longer than most scenarios.
+    /// The functions of the kernel and of modules by address. The kernel's stand in System.map as
+    /// they do in the guest, whose kernel is not relocated; reading /proc/kallsyms there would take
+    /// longer than most scenarios.
     fn text_symbols(&self) -> Result<String, Death> {
         let path = &self.system_map;
         let map = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()));
         let map = map.map_err(Death::Lab)?;
         let is_text = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T" | "w" | "W"));
-        Ok(map.lines().filter(is_text).flat_map(|line| [line, "\n"]).collect())
+        let kernel = map.lines().filter(is_text).flat_map(|line| [line, "\n"]);
+        Ok(kernel.chain([self.module_symbols.as_str()]).collect())
     }
 
     /// A tracefs file that every kernel has.

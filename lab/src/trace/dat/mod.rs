@@ -40,4 +40,5 @@ mod option {
     pub(super) const KALLSYMS: u16 = 19;
     pub(super) const PRINTK: u16 = 20;
     pub(super) const CMDLINES: u16 = 21;
+    pub(super) const BUFFER_TEXT: u16 = 22;
 }

@@ -22,6 +22,10 @@ const OPTION_BLOCKS_MAX: usize = 1024;
 /// Flag of a section: it is compressed.
 const COMPRESSED: u16 = 1;
 
+/// Why a file of trace-cmd's with a latency tracer cannot be read.
+const TEXT_ONLY: &str =
+    "it holds what a latency tracer left, which is text and no events; `trace-cmd report -i FILE` shows it";
+
 /// A file that was opened but whose pages were not read.
 #[derive(Debug, Default)]
 pub(in crate::trace) struct Contents {
@@ -131,7 +135,7 @@ fn version_6(mut input: Input<impl Read>) -> Result<Contents> {
         mark = input.array("the mark behind the options")?;
     }
     if mark.starts_with(b"latency") {
-        bail!("it holds a latency trace, which is text and no events");
+        bail!(TEXT_ONLY);
     }
     if !mark.starts_with(b"flyrecord") {
         bail!("the mark before the pages is missing");
@@ -179,6 +183,7 @@ fn version_7(file: &File, mut input: Input<impl Read>) -> Result<Contents> {
                     sections.texts(id, place, &mut contents.texts)?;
                 }
                 (option::BUFFER, _) => buffers.push(Buffer::parse(&data)?),
+                (option::BUFFER_TEXT, _) => bail!(TEXT_ONLY),
                 _ => contents.option(id, data)?,
             }
         };
