@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooks a function and unhooks it again, over and over, while every CPU calls
- * it without a pause. Nothing is timed: each round waits until every CPU has
+ * Registers a hook and unregisters it, over and over, while every CPU calls the
+ * hooked function without a pause. Nothing is timed: each round waits until every CPU has
  * called the function under the hook, and again after it.
  *
  * An emulator may go on with what it translated from a function before that
@@ -33,8 +33,8 @@
 static const char usage[] =
 	"Usage: hookrace ROUNDS\n"
 	"\n"
-	"ROUNDS times hooks eventfd_write by the module ftracehook and unhooks it,\n"
-	"while each CPU writes to an eventfd. Rounds whose hook is not called do not\n"
+	"ROUNDS times registers a hook of the module ftracehook on eventfd_write and\n"
+	"unregisters it, while each CPU writes to an eventfd. Rounds whose hook is not called do not\n"
 	"count; if they are more than one in ten, something is wrong.\n";
 
 /* How many writes each CPU has made. */
@@ -102,6 +102,7 @@ static void wait_for_all(void)
 int main(int argc, char **argv)
 {
 	unsigned long rounds, round, unseen = 0;
+	uint64_t before;
 	bool seen;
 	long cpu;
 	char *end;
@@ -132,17 +133,21 @@ int main(int argc, char **argv)
 			write_on(cpu);
 		}
 	}
+	command("+race symbol=eventfd_write");
 	for (round = 0; round < rounds; round += seen) {
-		command("+race symbol=eventfd_write");
+		before = hits();
 		wait_for_all();
-		seen = hits() >= (uint64_t)cpus;
-		command("-race");
+		seen = hits() >= before + cpus;
+		/* Unregisters it; when that returns nothing may call it. */
+		command("race disable");
 		wait_for_all();
+		command("race enable");
 		unseen += !seen;
 		if (unseen > rounds / 10 + 1)
 			errx(EXIT_FAILURE, "not called in %lu rounds of %lu",
 			     unseen, round + unseen);
 	}
+	command("-race");
 	if (unseen)
 		warnx("%lu more rounds, in which the hook was not called",
 		      unseen);

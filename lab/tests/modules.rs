@@ -71,7 +71,11 @@ fn what_does_not_build_is_told_with_file_and_line() {
     check(&[("m/Kbuild", "\n")], "{ source: sources/m }", &["made no module"]);
     let two = [("m/Kbuild", "obj-m := first.o second.o\n"), ("m/first.c", GOOD), ("m/second.c", GOOD)];
     check(&two, "{ source: sources/m }", &["made first, second; `name:` says which"]);
-    check(&two, "{ source: sources/m, name: secnod }", &["did not make `secnod.ko`; the nearest is `second`"]);
+    check(
+        &two,
+        "{ source: sources/m, name: secnod }",
+        &["did not make `secnod.ko`; the nearest is `second`"],
+    );
     assert_eq!(bench(&two).build("{ source: sources/m, name: second }").unwrap().name, "second");
     check(
         &[],
