@@ -29,7 +29,7 @@ use protocol::{Reply, Request, WriteMode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 use tape::Tape;
@@ -154,7 +154,7 @@ struct Recorder<'a> {
     guest: &'a Guest,
     modules: BTreeMap<Wanted, Module>,
     directory: &'a Path,
-    system_map: PathBuf,
+    kernel: &'a Kernel,
     until: Instant,
     /// By how much this guest is slower than the reference machine, at least 1.
     scale: f64,
@@ -167,7 +167,7 @@ struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     fn new(
-        kernel: &Kernel,
+        kernel: &'a Kernel,
         machine: &'a mut Machine,
         guest: &'a Guest,
         directory: &'a Path,
@@ -179,7 +179,7 @@ impl<'a> Recorder<'a> {
             guest,
             modules: BTreeMap::new(),
             directory,
-            system_map: kernel.system_map(),
+            kernel,
             until,
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
