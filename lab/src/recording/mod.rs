@@ -74,6 +74,18 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The recording of a machine that died during `stage`, before there was anything to record.
+    pub fn of_death(death: Death, stage: &str) -> Recording {
+        let mut recording = Recording::default();
+        recording.die(death, stage);
+        recording
+    }
+
+    fn die(&mut self, death: Death, stage: &str) {
+        self.notes.extend(death.note());
+        self.death = Some((death, stage.to_owned()));
+    }
+
     /// Writes what a later look at the trace needs beside it.
     fn store(&self, directory: &Path) -> Result<()> {
         fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
@@ -134,7 +146,7 @@ pub fn record(
             Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
             death => death,
         };
-        recording.death = Some((death, stage.clone()));
+        recording.die(death, &stage);
         if recording.kernel_log.is_empty() {
             recording.kernel_log = recorder.machine.console();
         }
@@ -143,7 +155,7 @@ pub fn record(
     if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
-        recording.death = Some((Death::Lab(error), stage));
+        recording.die(Death::Lab(error), &stage);
     }
     recording
 }
