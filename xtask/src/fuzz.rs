@@ -5,9 +5,10 @@
 //! `--sanitizer none`, and all of them are stable. Rust's own checks find what a sanitizer would
 //! look for here, and the targets' allocator finds what takes too much memory.
 
-use crate::{Usage, exit, root};
+use crate::{Usage, exit, root, setup::Setup};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lab::{host::prerequisites::Need, progress::Progress};
 use std::{fs, path::Path};
 use xshell::{Shell, cmd};
 
@@ -20,6 +21,8 @@ pub(crate) struct Fuzz {
     /// How long each target runs
     #[arg(long, value_name = "N", default_value_t = 15)]
     seconds: u32,
+    #[command(flatten)]
+    setup: Setup,
 }
 
 /// Each target, and directories below the repository with inputs to begin with.
@@ -58,6 +61,7 @@ impl Fuzz {
             let known = TARGETS.map(|(name, _)| name).join(", ");
             return Err(Usage(format!("no fuzz target is called `{unknown}`; there are {known}")).into());
         }
+        self.setup.ensure(Need::Test, &Progress::new())?;
         let shell = Shell::new()?;
         shell.change_dir(root());
         let host = host(&shell)?;

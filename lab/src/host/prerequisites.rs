@@ -52,7 +52,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 19] = [
+const TABLE: [Prerequisite; 20] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -112,6 +112,7 @@ const TABLE: [Prerequisite; 19] = [
     // The tests use both without a network, on local repositories and file URLs.
     Prerequisite { need: Need::Test, ..program("git", "git", "kernel sources from git") },
     Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
+    Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
 ];
 
 /// A tool's version: numbers joined by dots, compared as numbers and shown as they were written.

@@ -11,6 +11,8 @@ pub enum Death {
     Panic {
         /// The console's own words, the first line of the panic.
         message: String,
+        /// Whether its memory was written to the machine's directory, else why it was not.
+        dumped: anyhow::Result<()>,
     },
     /// The guest switched itself off.
     #[error("the guest powered itself off{}", said(console))]
@@ -68,6 +70,18 @@ fn deadline(after: Duration, scale: f64) -> String {
     match shown(seconds * scale) {
         longer if longer == shown(seconds) => longer,
         longer => format!("{} ({longer} on this guest)", shown(seconds)),
+    }
+}
+
+impl Death {
+    /// What the lab could not find out of it, and why.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Death::Panic { dumped: Err(error), .. } => {
+                Some(format!("the guest's memory was not dumped: {error:#}"))
+            }
+            _ => None,
+        }
     }
 }
 

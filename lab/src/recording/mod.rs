@@ -27,7 +27,7 @@ use protocol::{Reply, Request, WriteMode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 use tape::Tape;
@@ -72,6 +72,18 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The recording of a machine that died during `stage`, before there was anything to record.
+    pub fn of_death(death: Death, stage: &str) -> Recording {
+        let mut recording = Recording::default();
+        recording.die(death, stage);
+        recording
+    }
+
+    fn die(&mut self, death: Death, stage: &str) {
+        self.notes.extend(death.note());
+        self.death = Some((death, stage.to_owned()));
+    }
+
     /// Writes what a later look at the trace needs beside it.
     fn store(&self, directory: &Path) -> Result<()> {
         fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
@@ -126,7 +138,7 @@ pub fn record(
     let mut recorder = Recorder::new(kernel, machine, guest, directory, scenario.timeout);
     recorder.modules = modules.clone();
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
-        recording.death = Some((death, stage.clone()));
+        recording.die(death, &stage);
         if recording.kernel_log.is_empty() {
             recording.kernel_log = recorder.machine.console();
         }
@@ -135,7 +147,7 @@ pub fn record(
     if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
-        recording.death = Some((Death::Lab(error), stage));
+        recording.die(Death::Lab(error), &stage);
     }
     recording
 }
@@ -146,7 +158,7 @@ struct Recorder<'a> {
     guest: &'a Guest,
     modules: BTreeMap<String, Module>,
     directory: &'a Path,
-    system_map: PathBuf,
+    kernel: &'a Kernel,
     /// The time for what goes on now, on the reference machine, and when it is over here.
     time: Duration,
     until: Instant,
@@ -163,7 +175,7 @@ struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     fn new(
-        kernel: &Kernel,
+        kernel: &'a Kernel,
         machine: &'a mut Machine,
         guest: &'a Guest,
         directory: &'a Path,
@@ -176,7 +188,7 @@ impl<'a> Recorder<'a> {
             guest,
             modules: BTreeMap::new(),
             directory,
-            system_map: kernel.system_map(),
+            kernel,
             time,
             until: Instant::now() + time.mul_f64(scale),
             running: None,

@@ -73,6 +73,11 @@ pub enum Clock {
 }
 
 impl Clock {
+    /// Whether it counts nanoseconds: of the others one counts events and one ticks.
+    pub(super) fn is_time(self) -> bool {
+        !matches!(self, Clock::Counter | Clock::Uptime)
+    }
+
     /// The name that goes to `trace_clock`.
     pub fn name(self) -> &'static str {
         match self {

@@ -50,6 +50,21 @@ one_keyed! {
     }
 }
 
+impl Expectation {
+    /// Whether it compares the times of events. The times of a `graph` are the tracer's own, whatever
+    /// the clock.
+    pub(super) fn compares_times(&self) -> bool {
+        match self {
+            Expectation::Latency(_) => true,
+            Expectation::Pairs(pairs) => pairs.within.is_some(),
+            Expectation::Sequence(sequence) => {
+                sequence.within.is_some() || sequence.steps.iter().any(|step| step.within.is_some())
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What the kernel log must be.
 pub type KernelLog = TextCheck;
 

@@ -92,7 +92,14 @@ pub(super) fn check(document: &Document) -> Checked {
     let scope = Scope { document };
     for (index, expectation) in document.expect.iter().enumerate() {
         let verb = At::Key(expectation.verb());
-        scope.check(expectation, &[At::Key("expect"), At::Index(index), verb])?;
+        let path = [At::Key("expect"), At::Index(index), verb];
+        scope.check(expectation, &path)?;
+        if let Some(clock) = document.trace.clock.filter(|clock| !clock.is_time())
+            && expectation.compares_times()
+        {
+            let clock = clock.name();
+            return problem(&path, format!("the trace's clock is `{clock}`, expected one that counts time"));
+        }
     }
     Ok(())
 }

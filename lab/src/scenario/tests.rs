@@ -255,6 +255,26 @@ fn two_events_of_one_name_and_odd_kretprobes_are_refused() {
 }
 
 #[test]
+fn clocks_that_count_no_time_have_no_durations() {
+    let with = |clock: &str, expectation: &str| {
+        format!(
+            "summary: x\ntrace: {{ clock: {clock}, events: [{{ kprobe: f, name: a }}, {{ kprobe: g, name: b }}] \
+             }}\nexpect:\n  - {expectation}\n"
+        )
+    };
+    let timed = [
+        "latency: { from: a, to: b, max: 1s }",
+        "pairs: { enter: a, return: b, within: 1s }",
+        "sequence: [{ event: a }, { event: b, within: 1s }]",
+    ];
+    for expectation in timed {
+        assert!(error(&with("counter", expectation)).contains("the trace's clock is `counter`"));
+        parse(&with("mono", expectation)).unwrap();
+    }
+    parse(&with("counter", "sequence: [{ event: a }, { event: b }]")).unwrap();
+}
+
+#[test]
 fn hostile_files_are_refused_quickly() {
     let start = std::time::Instant::now();
     let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n\

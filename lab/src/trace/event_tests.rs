@@ -127,6 +127,23 @@ fn common_fields() {
 }
 
 #[test]
+fn bytes_that_are_declared_as_a_string() {
+    let fields = "\tfield:__data_loc char[] val;\toffset:8;\tsize:4;\tsigned:0;";
+    let check = |print: &str, expect: Option<Value<'_>>, shown: &str| {
+        let metadata = metadata(&[("syscalls", format("sys_enter_write", 7, fields, print))]);
+        let record = record(7, b"\x0c\0\x03\0a\0b");
+        let event = Event::new(0, 0, &record, &metadata);
+        assert_eq!(event.field("val"), expect, "{print}");
+        let mut text = String::new();
+        event.format().printer().and_then(|printer| printer.print(&event, &mut text)).expect(print);
+        assert_eq!(text, shown);
+    };
+    let bytes = Value::List([97, 0, 98].map(Value::Unsigned).to_vec());
+    check("\"(%s)\", __print_dynamic_array(val, 1)", Some(bytes), "({0x61,0x0,0x62})");
+    check("\"(%s)\", __get_str(val)", Some(Value::Text("a".into())), "(a)");
+}
+
+#[test]
 fn stacks_are_as_long_as_they_say() {
     let fields = "\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;";

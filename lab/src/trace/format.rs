@@ -112,6 +112,7 @@ impl EventFormat {
         if group == "ftrace" && matches!(name, "print" | "bprint" | "bputs") {
             fields.push(FieldFormat::message());
         }
+        fields.iter_mut().for_each(|field| field.bytes_if_printed_so(print));
         Ok(EventFormat::assemble(id, name, group, fields, print))
     }
 
@@ -216,6 +217,16 @@ impl FieldFormat {
             signed,
             kind: FieldKind::of(declaration, long_size),
         })
+    }
+
+    /// What a system call was given to write is declared as `char[]`, as its strings are (seen in
+    /// 7.2's `sys_enter_write`); only the print format tells that these are bytes.
+    fn bytes_if_printed_so(&mut self, print: &str) {
+        if let FieldKind::Located { element: element @ Element::Char, many: false, .. } = &mut self.kind
+            && print.contains(&format!("__print_dynamic_array({}, 1)", self.name))
+        {
+            *element = Element::Integer(1);
+        }
     }
 
     /// The field that stands for what a `trace_printk` or the trace marker wrote.

@@ -1,7 +1,10 @@
 //! What expectations see of an event. A trace's events have it, and so do those of tests.
 
 use crate::{scenario::Literal, trace::Value};
-use std::{borrow::Cow, fmt::Write};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
 
 /// One event of a trace, as expectations look at it.
 pub trait Observed: Sync {
@@ -11,8 +14,12 @@ pub trait Observed: Sync {
     fn name(&self) -> &str;
     /// `sched`
     fn group(&self) -> &str;
-    /// Nanoseconds.
+    /// What its clock counts: nanoseconds, of most clocks.
     fn time(&self) -> u64;
+    /// Its time as a person reads it.
+    fn stamp(&self) -> Stamp {
+        Stamp { time: self.time(), nanoseconds: true }
+    }
     /// The CPU whose buffer it was in.
     fn cpu(&self) -> u32;
     /// The task that was running.
@@ -27,6 +34,22 @@ pub trait Observed: Sync {
     fn symbol(&self, address: u64) -> Option<(&str, u64)>;
     /// Bytes it takes in the ring buffer.
     fn size(&self) -> usize;
+}
+
+/// The time of an event: `12.345678` in seconds, or the count of a clock that counts no time.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    time: u64,
+    nanoseconds: bool,
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.nanoseconds {
+            true => write!(f, "{}.{:06}", self.time / 1_000_000_000, self.time / 1000 % 1_000_000),
+            false => self.time.fmt(f),
+        }
+    }
 }
 
 impl Observed for crate::trace::Event<'_> {
@@ -44,6 +67,10 @@ impl Observed for crate::trace::Event<'_> {
 
     fn time(&self) -> u64 {
         self.time
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp { time: self.time, nanoseconds: self.metadata().counts_nanoseconds() }
     }
 
     fn cpu(&self) -> u32 {
@@ -132,10 +159,9 @@ const SHOWN: usize = 300;
 
 /// An event on one line, much as `trace` prints it: `eventfd-90 [000] 12.345678: efd_ret: ret=8`.
 pub(super) fn describe(event: &(impl Observed + ?Sized)) -> String {
-    let (seconds, micros) = (event.time() / 1_000_000_000, event.time() / 1000 % 1_000_000);
     let comm = crate::scenario::text::excerpt(&event.comm(), 16);
     let mut line =
-        format!("{comm}-{} [{:03}] {seconds}.{micros:06}: {}:", event.pid(), event.cpu(), event.name());
+        format!("{comm}-{} [{:03}] {}: {}:", event.pid(), event.cpu(), event.stamp(), event.name());
     for (name, value) in event.fields() {
         let _ = write!(line, " {name}={}", show(event, &value));
         if line.len() > SHOWN {
@@ -165,5 +191,19 @@ pub(super) fn show(event: &(impl Observed + ?Sized), value: &Value<'_>) -> Strin
             let shown: Vec<_> = list.iter().take(16).map(|value| show(event, value)).collect();
             format!("[{}{}]", shown.join(", "), if list.len() > 16 { ", …" } else { "" })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clock_that_counts_time_has_seconds() {
+        let check = |nanoseconds, expect: &str| {
+            assert_eq!(Stamp { time: 12_000_345_678, nanoseconds }.to_string(), expect);
+        };
+        check(true, "12.000345");
+        check(false, "12000345678");
     }
 }

@@ -8,7 +8,7 @@
 use super::{
     OutcomeStatus,
     finding::{After, Evaluate, Finding},
-    observed::{Observed, equals, literal, lookup},
+    observed::{Observed, Stamp, equals, literal, lookup},
     selector::Selector,
 };
 use crate::scenario::{Bind, Literal, Same, Sequence};
@@ -63,7 +63,7 @@ struct Partial {
 struct Trail {
     before: Option<Arc<Trail>>,
     length: usize,
-    time: u64,
+    stamp: Stamp,
     cpu: u32,
     pid: i32,
 }
@@ -218,7 +218,7 @@ fn trail(before: Option<&Arc<Trail>>, event: &dyn Observed) -> Arc<Trail> {
     Arc::new(Trail {
         length: before.map_or(0, |before| before.length) + 1,
         before: before.cloned(),
-        time: event.time(),
+        stamp: event.stamp(),
         cpu: event.cpu(),
         pid: event.pid(),
     })
@@ -295,8 +295,7 @@ impl Following {
         }
         let length = events.len();
         for (trail, step) in events.into_iter().rev().zip(&self.steps) {
-            let (seconds, micros) = (trail.time / 1_000_000_000, trail.time / 1000 % 1_000_000);
-            let place = format!("pid {} [{:03}] {seconds}.{micros:06}", trail.pid, trail.cpu);
+            let place = format!("pid {} [{:03}] {}", trail.pid, trail.cpu, trail.stamp);
             text.push_str(&format!("\n  {}. {} at {place}", trail.length, step.selector));
         }
         if let Some(step) = self.steps.get(length) {

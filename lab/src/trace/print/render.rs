@@ -362,10 +362,18 @@ fn call<'a>(event: &Event<'a>, name: &str, arguments: &[Expression]) -> Option<E
         ("__print_array", [array, count, _size]) => {
             let count = usize::try_from(number(event, count)?).ok()?;
             let Evaluated::List(items) = evaluate(event, array)? else { return None };
-            let items: Option<Vec<String>> =
-                items.iter().take(count).map(|item| Some(format!("{:#x}", item.as_u64()?))).collect();
-            Some(Evaluated::Text(Cow::Owned(format!("{{{}}}", items?.join(",")))))
+            braced(items.get(..count).unwrap_or(&items))
         }
+        ("__print_dynamic_array", [Expression::Name(field), _size]) => match event.field(field)? {
+            Value::List(items) => braced(&items),
+            _ => None,
+        },
         _ => None,
     }
+}
+
+fn braced(items: &[Value<'_>]) -> Option<Evaluated<'static>> {
+    let items: Option<Vec<String>> =
+        items.iter().map(|item| Some(format!("{:#x}", item.as_u64()?))).collect();
+    Some(Evaluated::Text(Cow::Owned(format!("{{{}}}", items?.join(",")))))
 }
