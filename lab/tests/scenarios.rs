@@ -38,10 +38,12 @@ fn main() -> Result<ExitCode> {
     let mut trials = Vec::new();
     for kernel in kernels() {
         for found in scenario::find(&root().join("scenarios"), &[])? {
-            let bench = Arc::clone(&bench);
-            let kernel = kernel.clone();
-            let name = format!("{kernel}::{}", found.name);
-            trials.push(Trial::ignorable_test(name, move || bench.judge(&kernel, &found)));
+            for (found, scenario) in scenario::load_all(&found)? {
+                let bench = Arc::clone(&bench);
+                let kernel = kernel.clone();
+                let name = format!("{kernel}::{}", found.name);
+                trials.push(Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario)));
+            }
         }
     }
     let listing = arguments.list;
@@ -71,12 +73,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn judge(&self, kernel: &str, found: &Found) -> Result<Completion, Failed> {
-        let scenario = Scenario::load(&found.path)?;
+    fn judge(&self, kernel: &str, found: &Found, scenario: &Scenario) -> Result<Completion, Failed> {
         let built = self.built(kernel).map_err(|error| format!("{error:#}"))?;
         // Below the build directory; a failed test's files stay there to be looked at.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        let result = run::one(&built.0, &built.1, &built.2, found, &scenario, directory.path());
+        let result = run::one(&built.0, &built.1, &built.2, found, scenario, directory.path());
         let result = result.map_err(|error| format!("{error:#}"))?;
         match result.status {
             Status::Passed => {

@@ -201,13 +201,12 @@ fn show_flakes(rates: &Rates) {
 /// The scenarios below `paths` that match, parsed. None at all is an error: nothing would be tested.
 pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(Found, Scenario)>> {
     let found = scenario::find(&root().join("scenarios"), paths)?;
-    let wanted = found.into_iter().filter(|found| filter.is_none_or(|filter| filter.is_match(&found.name)));
-    let scenarios = wanted
-        .map(|found| {
-            let scenario = Scenario::load(&found.path)?;
-            Ok((found, scenario))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let wanted = |found: &Found| filter.is_none_or(|filter| filter.is_match(&found.name));
+    let mut scenarios = Vec::new();
+    for found in &found {
+        let own = scenario::load_all(found)?;
+        scenarios.extend(own.into_iter().filter(|(found, _)| wanted(found)));
+    }
     if scenarios.is_empty() {
         return Err(Usage("no scenario matches; `cargo xtask lab list` shows what there is".into()).into());
     }

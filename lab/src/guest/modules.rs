@@ -1,21 +1,24 @@
-//! Kernel modules for one kernel: `guest/modules/NAME/`, a Kbuild and its C files, built against it,
-//! or one of the kernel's own by name.
+//! Kernel modules for one kernel: `guest/modules/NAME/`, a Kbuild and its C files, or any directory
+//! like it, built against that kernel; or one of the kernel's own.
 //!
 //! What is built is a copy in the cache, keyed by the sources and the kernel, so the sources are not
 //! written to, and unchanged means no make. Headers beside the directories, `guest/modules/*.h`, are
 //! there for all of them as `../NAME.h`.
 
+mod sources;
+
 use super::CROSS_GCC;
 use crate::{
     cache::{Cache, Key, KeyBuilder},
     host::process::Tool,
-    kernel::{Kernel, complaints},
+    kernel::{Kernel, complaints, modules_in},
     progress::Progress,
-    scenario::{Scenario, Step, nearest},
+    scenario::{Scenario, Wanted, nearest},
 };
 use anyhow::{Context, Result, anyhow, bail};
+use sources::Files;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -23,10 +26,6 @@ use std::{
 
 /// How sources are called in debug information, warnings of the kernel, and messages.
 const LABEL: &str = "guest/modules";
-
-/// Files that a module's sources may be, and their bytes in all.
-const FILES_MAX: usize = 1000;
-const BYTES_MAX: usize = 16 << 20;
 
 /// A module that was built for one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,17 +52,19 @@ impl Modules {
         Modules { cache: cache.clone(), sources, progress: progress.clone() }
     }
 
-    /// All that a scenario loads, by the name it uses, built if need be.
-    pub fn of(&self, scenario: &Scenario, kernel: &Kernel) -> Result<BTreeMap<String, Module>> {
-        let names: BTreeSet<&str> = scenario
-            .steps
-            .iter()
-            .filter_map(|step| match &step.value {
-                Step::Load(load) => Some(load.load.as_str()),
-                _ => None,
-            })
-            .collect();
-        names.into_iter().map(|name| Ok((name.to_owned(), self.find(kernel, name)?))).collect()
+    /// All that a scenario loads, as it names it, built if need be.
+    pub fn of(&self, scenario: &Scenario, kernel: &Kernel) -> Result<BTreeMap<Wanted, Module>> {
+        let built = scenario.modules().into_iter().map(|wanted| {
+            let module = match &wanted {
+                Wanted::Named(name) => self.find(kernel, name),
+                Wanted::Sample(path) => self.sample(kernel, path),
+                Wanted::Source(path, name) => {
+                    self.foreign(kernel, &scenario.directory.join(path), name.as_deref())
+                }
+            };
+            Ok((wanted, module?))
+        });
+        built.collect()
     }
 
     /// The module `name` for this kernel: the lab's own of that name, else the kernel's own.
@@ -89,32 +90,58 @@ impl Modules {
         near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default()
     }
 
+    /// The kernel's own sample at `path` below `samples/`, without `.ko`.
+    fn sample(&self, kernel: &Kernel, path: &str) -> Result<Module> {
+        let samples = kernel.directory.join("samples");
+        let modules = kernel.modules()?;
+        let known =
+            || modules.iter().filter_map(|file| Some(file.strip_prefix(&samples).ok()?.with_extension("")));
+        if known().any(|known| known == Path::new(path)) {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            return self.strip(kernel, name, &samples.join(format!("{path}.ko")));
+        }
+        let known: Vec<String> = known().map(|known| known.display().to_string()).collect();
+        let near = nearest(path, known.iter().map(String::as_str));
+        let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+        bail!("{} was built without a sample `{path}`{near}", kernel.name)
+    }
+
     fn build(&self, kernel: &Kernel, name: &str, source: &Path) -> Result<Module> {
-        let files = read_sources(&self.sources, source)?;
-        let key = key(&kernel.key, name, &files);
-        let waiting = || self.progress.line(format!("another lab is building the module {name}; waiting"));
+        let files = sources::own(&self.sources, source)?;
+        let build = Build { kernel, source, within: name, label: LABEL, strict: true, name: Some(name) };
+        self.built(&build, name, &files)
+    }
+
+    /// What the directory `source` makes. Its warnings are its own business.
+    fn foreign(&self, kernel: &Kernel, source: &Path, name: Option<&str>) -> Result<Module> {
+        let files = sources::foreign(source)?;
+        let full = source.canonicalize().with_context(|| format!("cannot find `{}`", source.display()))?;
+        let label = full.file_name().unwrap_or_default().to_string_lossy();
+        let build = Build { kernel, source, within: "", label: &label, strict: false, name };
+        self.built(&build, name.unwrap_or("module"), &files)
+    }
+
+    fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
+        let (kernel, source) = (build.kernel, build.source.display());
+        let key = key(&kernel.key, called, files);
+        let waiting = || self.progress.line(format!("another lab is building the module {source}; waiting"));
         let entry = self.cache.entry("modules", &key, waiting, |into| {
-            let _task = self.progress.task(format!("building the module {name} for {}", kernel.name), None);
-            let build = into.join("build");
-            for (path, data) in &files {
-                let path = build.join(path);
-                let parent = path.parent().unwrap_or(&build);
-                fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
-                fs::write(&path, data).with_context(|| format!("cannot write `{}`", path.display()))?;
-            }
-            make(kernel, &build, name, source)?;
-            let made = build.join(name).join(format!("{name}.ko"));
+            let what = format!("building the module {source} for {}", kernel.name);
+            let _task = self.progress.task(what, None);
+            let copy = into.join("build");
+            sources::write(files, &copy)?;
+            build.make(&copy)?;
+            let made = build.made(&copy.join(build.within))?;
+            let name = made.file_stem().unwrap_or_default().to_string_lossy();
             let debug = into.join(format!("{name}.ko.debug"));
-            fs::rename(&made, &debug)
-                .with_context(|| format!("`{}` did not make `{name}.ko`", source.join("Kbuild").display()))?;
-            fs::remove_dir_all(&build).with_context(|| format!("cannot remove `{}`", build.display()))?;
+            fs::rename(&made, &debug).with_context(|| format!("cannot move `{}`", made.display()))?;
+            fs::remove_dir_all(&copy).with_context(|| format!("cannot remove `{}`", copy.display()))?;
             strip(&debug, &into.join(format!("{name}.ko")))
         })?;
-        Ok(Module {
-            name: name.replace('-', "_"),
-            file: entry.join(format!("{name}.ko")),
-            debug: entry.join(format!("{name}.ko.debug")),
-        })
+        let file = one_module(&entry)?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+        let debug = file.with_extension("ko.debug");
+        Ok(Module { name, file, debug })
     }
 
     /// One of the kernel's own. Its debug information is most of it, and an emulated guest would read
@@ -134,80 +161,95 @@ impl Modules {
     }
 }
 
-/// The files to be copied, by their path in the copy: those of the module, and the headers that all
-/// modules share.
-fn read_sources(all: &Path, source: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(all).with_context(|| format!("cannot list `{}`", all.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "h") && path.is_file() {
-            take(all, &path, &mut files)?;
-        }
-    }
-    collect(all, source, &mut files)?;
-    Ok(files)
-}
-
-fn collect(base: &Path, directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let listed = || format!("cannot list `{}`", directory.display());
-    for entry in fs::read_dir(directory).with_context(listed)? {
-        let entry = entry.with_context(listed)?;
-        let kind = entry.file_type().with_context(listed)?;
-        if kind.is_dir() {
-            collect(base, &entry.path(), files)?;
-        } else if !entry.file_name().to_string_lossy().starts_with('.') {
-            take(base, &entry.path(), files)?;
-        }
-    }
-    Ok(())
-}
-
-fn take(base: &Path, path: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let data = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let bytes: usize = files.values().map(Vec::len).sum();
-    if files.len() >= FILES_MAX || bytes + data.len() > BYTES_MAX {
-        bail!("`{}` is too much for a module's sources", base.display());
-    }
-    files.insert(path.strip_prefix(base).unwrap_or(path).to_owned(), data);
-    Ok(())
-}
-
-fn key(kernel: &str, name: &str, files: &BTreeMap<PathBuf, Vec<u8>>) -> Key {
-    let mut key = KeyBuilder::default().input("kernel", kernel).input("name", name).input("layout", "1");
+fn key(kernel: &str, name: &str, files: &Files) -> Key {
+    let mut key = KeyBuilder::default().input("kernel", kernel).input("name", name).input("layout", "2");
     for (path, data) in files {
         key = key.input(&path.to_string_lossy(), data);
     }
     key.finish(name)
 }
 
-/// Runs kbuild on the copy in `build`. Warnings are errors: these modules are the lab's own.
-fn make(kernel: &Kernel, build: &Path, name: &str, source: &Path) -> Result<()> {
-    let log = build.join("make.log");
-    let module = build.join(name);
-    let made = kernel
-        .make()
-        .arg(format!("M={}", module.display()))
-        .arg("W=1")
-        // The copy's path is nobody's business, and would be another one each time.
-        .arg(format!("KCFLAGS=-ffile-prefix-map={}={LABEL}", build.display()))
-        .arg("modules")
-        // It would rewrite the paths that are mapped above, and has nothing to save here.
-        .env("CCACHE_DISABLE", "1")
-        .log(&log)
-        .run();
-    let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
-    // The compiler speaks of the copy; a person wants to open the source.
-    let text = text.replace(&*module.to_string_lossy(), &source.to_string_lossy());
-    let failed = || format!("cannot build the module `{}` for {}", source.display(), kernel.name);
-    if let Err(error) = made {
-        let said = complaints(&text);
-        return Err(if said.is_empty() { error } else { anyhow!(said) }).with_context(failed);
+/// A module that kbuild makes from a copy of its sources.
+struct Build<'a> {
+    kernel: &'a Kernel,
+    /// Where the sources are, for messages.
+    source: &'a Path,
+    /// The module's directory within the copy.
+    within: &'a str,
+    /// What debug information has in place of the copy's path.
+    label: &'a str,
+    /// Whether warnings are errors, as they are for the lab's own.
+    strict: bool,
+    /// Which of several modules it is.
+    name: Option<&'a str>,
+}
+
+impl Build<'_> {
+    /// Runs kbuild on the copy.
+    fn make(&self, copy: &Path) -> Result<()> {
+        let log = copy.join("make.log");
+        let directory = copy.join(self.within);
+        let directory = directory.to_string_lossy();
+        let directory = directory.trim_end_matches('/');
+        let mut make = self
+            .kernel
+            .make()
+            .arg(format!("M={directory}"))
+            // The copy's path is nobody's business, and would be another one each time.
+            .arg(format!("KCFLAGS=-ffile-prefix-map={}={}", copy.display(), self.label))
+            .arg("modules")
+            // It would rewrite the paths that are mapped above, and has nothing to save here.
+            .env("CCACHE_DISABLE", "1")
+            .log(&log);
+        if self.strict {
+            make = make.arg("W=1");
+        }
+        let made = make.run();
+        let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
+        // The compiler speaks of the copy; a person wants to open the source.
+        let text = text.replace(directory, &self.source.to_string_lossy());
+        let failed =
+            || format!("cannot build the module `{}` for {}", self.source.display(), self.kernel.name);
+        if let Err(error) = made {
+            let said = complaints(&text);
+            return Err(if said.is_empty() { error } else { anyhow!(said) }).with_context(failed);
+        }
+        let warnings: Vec<&str> = text.lines().filter(|line| line.contains(" warning: ")).take(10).collect();
+        if self.strict && !warnings.is_empty() {
+            return Err(anyhow!(warnings.join("\n"))).with_context(failed);
+        }
+        Ok(())
     }
-    let warnings: Vec<&str> = text.lines().filter(|line| line.contains(" warning: ")).take(10).collect();
-    if !warnings.is_empty() {
-        return Err(anyhow!(warnings.join("\n"))).with_context(failed);
+
+    /// The module that was made in `directory`: the one that was asked for, or the only one.
+    fn made(&self, directory: &Path) -> Result<PathBuf> {
+        let path = directory.join("modules.order");
+        let order = fs::read_to_string(&path).unwrap_or_default();
+        let made: Vec<String> = modules_in(&order).collect();
+        let names: Vec<&str> = made.iter().filter_map(|file| Path::new(file).file_stem()?.to_str()).collect();
+        let source = self.source.display();
+        let index = match (self.name, names.as_slice()) {
+            (Some(name), names) => names.iter().position(|made| *made == name).ok_or_else(|| {
+                let near =
+                    nearest(name, names.iter().copied()).map(|near| format!("; the nearest is `{near}`"));
+                anyhow!("`{source}` did not make `{name}.ko`{}", near.unwrap_or_default())
+            })?,
+            (None, [_]) => 0,
+            (None, []) => bail!("`{source}` made no module; its Kbuild has to have `obj-m := NAME.o`"),
+            (None, several) => bail!("`{source}` made {}; `name:` says which", several.join(", ")),
+        };
+        // Listed by the whole path or, where the build is below that of the kernel, by a part of it.
+        let file = Path::new(&made[index]);
+        Ok(directory.join(file.strip_prefix(directory).unwrap_or(file)))
     }
-    Ok(())
+}
+
+/// The one `.ko` of an entry in the cache.
+fn one_module(entry: &Path) -> Result<PathBuf> {
+    let files = fs::read_dir(entry).with_context(|| format!("cannot list `{}`", entry.display()))?;
+    let mut paths = files.flatten().map(|file| file.path());
+    let module = paths.find(|path| path.extension().is_some_and(|extension| extension == "ko"));
+    module.with_context(|| format!("`{}` in the cache is damaged; remove it", entry.display()))
 }
 
 fn strip(from: &Path, to: &Path) -> Result<()> {
@@ -225,27 +267,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_keyed_by_kernel_sources_and_shared_headers() {
-        let directory = tempfile::tempdir().unwrap();
-        let all = directory.path();
-        for (path, text) in
-            [("a/Kbuild", "obj-m := a.o"), ("a/a.c", "1"), ("a/deep/b.c", "2"), ("b/b.c", "3")]
-        {
-            fs::create_dir_all(all.join(path).parent().unwrap()).unwrap();
-            fs::write(all.join(path), text).unwrap();
-        }
-        fs::write(all.join("a/.a.o.cmd"), "left by a build in place").unwrap();
-        let of = |kernel: &str| key(kernel, "a", &read_sources(all, &all.join("a")).unwrap());
-        let files = read_sources(all, &all.join("a")).unwrap();
-        let names: Vec<_> = files.keys().map(|path| path.display().to_string()).collect();
-        assert_eq!(names, ["a/Kbuild", "a/a.c", "a/deep/b.c"]);
-        let first = of("k1");
-        assert_eq!(first, of("k1"));
-        assert_ne!(first, of("k2"));
-        fs::write(all.join("compat.h"), "#define X").unwrap();
-        let with_header = of("k1");
-        assert_ne!(first, with_header);
-        fs::write(all.join("a/a.c"), "4").unwrap();
-        assert_ne!(with_header, of("k1"));
+    fn a_module_is_keyed_by_kernel_name_and_sources() {
+        let files = |text: &str| {
+            Files::from([("Kbuild".into(), b"obj-m := a.o".into()), ("a.c".into(), text.into())])
+        };
+        let first = key("k1", "a", &files("1"));
+        assert_eq!(first, key("k1", "a", &files("1")));
+        assert_ne!(first, key("k2", "a", &files("1")));
+        assert_ne!(first, key("k1", "b", &files("1")));
+        assert_ne!(first, key("k1", "a", &files("2")));
     }
 }

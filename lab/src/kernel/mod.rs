@@ -109,7 +109,7 @@ fn functions_in(map: &str) -> String {
 }
 
 /// The `.ko` files a `modules.order` lists; since 6.2 it names their objects.
-fn modules_in(order: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn modules_in(order: &str) -> impl Iterator<Item = String> + '_ {
     let stem = |line: &str| line.trim().trim_end_matches(".ko").trim_end_matches(".o").to_owned();
     order.lines().filter(|line| !line.trim().is_empty()).map(move |line| stem(line) + ".ko")
 }

@@ -140,6 +140,11 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl VersionReq {
+    /// What both want.
+    pub fn and(&self, other: &VersionReq) -> VersionReq {
+        VersionReq { conditions: [self.conditions.as_slice(), &other.conditions].concat() }
+    }
+
     /// Whether `version` is wanted.
     pub fn matches(&self, version: &KernelVersion) -> bool {
         self.conditions.iter().all(|condition| condition.matches(version))

@@ -60,6 +60,18 @@ pub enum Death {
     Lab(anyhow::Error),
 }
 
+impl Death {
+    /// What the lab could not find out of it, and why.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Death::Panic { dumped: Err(error), .. } => {
+                Some(format!("the guest's memory was not dumped: {error:#}"))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// `3 s`, and what came of it on a slow guest.
 fn deadline(after: Duration, scale: f64) -> String {
     if after < Duration::from_millis(100) {
@@ -70,18 +82,6 @@ fn deadline(after: Duration, scale: f64) -> String {
     match shown(seconds * scale) {
         longer if longer == shown(seconds) => longer,
         longer => format!("{} ({longer} on this guest)", shown(seconds)),
-    }
-}
-
-impl Death {
-    /// What the lab could not find out of it, and why.
-    pub fn note(&self) -> Option<String> {
-        match self {
-            Death::Panic { dumped: Err(error), .. } => {
-                Some(format!("the guest's memory was not dumped: {error:#}"))
-            }
-            _ => None,
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{CHUNK, Recorder, read};
 use crate::{
     machine::Death,
-    scenario::{Scenario, Step},
+    scenario::{HOOK_MODULE, Scenario},
 };
 use protocol::{Reply, Request};
 use std::collections::BTreeSet;
@@ -140,8 +140,9 @@ impl State {
         let all: Vec<_> = after.entries.iter().filter(|entry| is_new(entry.0, entry)).collect();
         let new = || all.iter().copied().filter(|entry| !is_of_probe(entry, &all));
         // As long as a module is in, what it hooks is its business.
-        let modules_gone = new().all(|(kind, _)| *kind != MODULE)
-            && scenario.steps.iter().any(|step| matches!(step.value, Step::Load(_)));
+        let hooks_gone = !after.entries.contains(&(MODULE, HOOK_MODULE.to_owned()));
+        let modules_gone =
+            hooks_gone && new().all(|(kind, _)| *kind != MODULE) && !scenario.modules().is_empty();
         let left = |(kind, entry): &(&'static str, String)| {
             let text = format!("{kind} {entry}");
             let declared = scenario.leaves.iter().any(|pattern| pattern.0.is_match(&text));
@@ -208,6 +209,15 @@ mod tests {
             &["hook vfs_write (1) R I", "module m"],
         );
         check("steps: [ { write: kprobe_events, text: x } ]", &[], &[hook], &["hook vfs_write (1) R I"]);
+    }
+
+    #[test]
+    fn the_module_of_hooks_is_in_before_the_first_step() {
+        let hook = ("enabled_functions", "vfs_write (1)       O   \tops: x\n");
+        let module = ("/proc/modules", "ftracehook 28672 0 - Live 0xffff80007a");
+        let steps = "steps: [ { hook: +w symbol=vfs_write }, { unload: ftracehook } ]";
+        check(steps, &[module], &[module, hook], &["hook vfs_write (1) O"]);
+        check(steps, &[module], &[hook], &["! hook vfs_write (1) O"]);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 mod arm;
 mod blocked;
 mod drain_cost;
+mod enabled;
+mod hooks;
 mod left;
 mod modules;
 mod steps;
@@ -19,7 +21,7 @@ use crate::{
     machine::{Death, Machine, time_scale},
     plan::Plan,
     report::StepResult,
-    scenario::{Scenario, Step},
+    scenario::{Scenario, Step, Wanted},
     verdict::{Binaries, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
@@ -94,7 +96,7 @@ impl Recording {
 
 impl Recording {
     /// Reads the splats of the kernel log, and decodes them and the stacks of tasks.
-    fn find_splats(&mut self, scenario: &Scenario, kernel: &Kernel, modules: &BTreeMap<String, Module>) {
+    fn find_splats(&mut self, scenario: &Scenario, kernel: &Kernel, modules: &BTreeMap<Wanted, Module>) {
         self.splats = find_splats(&self.kernel_log);
         let binaries = Binaries {
             vmlinux: kernel.vmlinux(),
@@ -130,7 +132,7 @@ pub fn record(
     kernel: &Kernel,
     machine: &mut Machine,
     guest: &Guest,
-    modules: &BTreeMap<String, Module>,
+    modules: &BTreeMap<Wanted, Module>,
     directory: &Path,
 ) -> Recording {
     let mut recording = Recording::default();
@@ -156,7 +158,7 @@ pub fn record(
 struct Recorder<'a> {
     machine: &'a mut Machine,
     guest: &'a Guest,
-    modules: BTreeMap<String, Module>,
+    modules: BTreeMap<Wanted, Module>,
     directory: &'a Path,
     kernel: &'a Kernel,
     /// The time for what goes on now, on the reference machine, and when it is over here.
@@ -205,10 +207,13 @@ impl<'a> Recorder<'a> {
         stage: &mut String,
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
-        recording.unarmed = match self.unbooted(scenario)? {
-            None => self.arm(&plan)?,
-            refused => refused,
-        };
+        recording.unarmed = self.unbooted(scenario)?;
+        if recording.unarmed.is_none() {
+            recording.unarmed = self.load_hooks(scenario)?;
+        }
+        if recording.unarmed.is_none() {
+            recording.unarmed = self.arm(&plan)?;
+        }
         if recording.unarmed.is_some() {
             recording.kernel_log = self.kernel_log()?;
             return Ok(());
@@ -255,7 +260,7 @@ impl<'a> Recorder<'a> {
             });
             recording.steps.extend(ended);
             recording.steps.push(result?);
-            if matches!(step.value, Step::Write(_) | Step::Load(_)) {
+            if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::Insert(_)) {
                 self.learn_formats()?;
             }
         }

@@ -5,7 +5,7 @@ use super::{Recorder, steps::check_errno, unexpected};
 use crate::{
     guest::Module,
     machine::Death,
-    scenario::{Errno, Load, Unload},
+    scenario::{Errno, Line, Unload, Wanted},
 };
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, elf};
@@ -19,17 +19,22 @@ const MODULES: &str = "/modules";
 const READABLE: u32 = 0o644;
 
 impl Recorder<'_> {
-    pub(super) fn load(&mut self, step: &Load) -> Result<Vec<String>, Death> {
-        let name = step.load.as_str();
-        let Some(module) = self.modules.get(name).cloned() else {
-            return Ok(vec![format!("no module is called `{name}`")]);
+    /// Loads a module that was built for this scenario.
+    pub(super) fn load(
+        &mut self,
+        wanted: &Wanted,
+        parameters: Option<&Line>,
+        errno: Option<Errno>,
+    ) -> Result<Vec<String>, Death> {
+        let Some(module) = self.modules.get(wanted).cloned() else {
+            return Ok(vec![format!("the module `{wanted}` was not built")]);
         };
         let path = format!("{MODULES}/{}.ko", module.name);
         self.push(&path, &module.file, READABLE)?;
-        let parameters = step.parameters.as_ref().map_or_else(String::new, |line| line.to_string());
-        let load = Request::LoadModule { path, parameters };
-        let failures = self.in_a_process(&load, &format!("insmod {name}"), step.errno)?;
-        if failures.is_empty() && step.errno.is_none() {
+        let parameters = parameters.map_or_else(String::new, |line| line.to_string());
+        let what = format!("insmod {}", module.name);
+        let failures = self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)?;
+        if failures.is_empty() && errno.is_none() {
             self.learn_symbols(&module)?;
         }
         Ok(failures)

@@ -5,7 +5,7 @@ use crate::{
     host::process::tail,
     machine::{Death, TIME_SCALE},
     report::StepResult,
-    scenario::{Errno, Read, Step, TextCheck, Workload, Write, Written},
+    scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Workload, Write, Written},
 };
 use anyhow::Context;
 use protocol::{ChildState, Output, Reply, Request, WriteMode};
@@ -30,15 +30,21 @@ impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
     pub(super) fn step(&mut self, number: usize, step: &Written<Step>) -> Result<StepResult, Death> {
         let mut result = StepResult { text: step.text.clone(), passed: true, ..StepResult::default() };
+        let mut found = String::new();
         let failures = match &step.value {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
-            Step::Load(step) => self.load(step)?,
+            Step::MakeDirectory(step) => self.make_directory(step)?,
+            Step::Load(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
+            Step::Insert(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,
             Step::Unload(step) => self.unload(step)?,
+            Step::Hook(step) => self.hook(step)?,
+            Step::Hits(step) => self.hits(step)?,
+            Step::EnabledFunctions(step) => self.enabled_functions(step, &mut found)?,
         };
         result.passed = failures.is_empty();
-        result.detail = failures.join("\n");
+        result.detail = if result.passed { found } else { failures.join("\n") };
         Ok(result)
     }
 
@@ -209,6 +215,13 @@ impl Recorder<'_> {
             self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?,
             self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?,
         ])
+    }
+
+    fn make_directory(&mut self, step: &MakeDirectory) -> Result<Vec<String>, Death> {
+        let reply = self.call(&Request::MakeDirectory { path: step.mkdir.to_string() })?;
+        let mut failures = Vec::new();
+        check_errno(step.errno, Some(&reply), &mut failures);
+        Ok(failures)
     }
 
     /// Stores a step's output; gives back its path below the scenario's directory.

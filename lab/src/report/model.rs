@@ -122,7 +122,7 @@ pub struct StepResult {
     pub text: String,
     /// Whether all that it checks held.
     pub passed: bool,
-    /// What was found where it did not.
+    /// What was found where it did not, and with some kinds of step also where it did.
     pub detail: String,
     /// The files that hold its output, relative to the scenario's directory.
     pub output: Vec<String>,

@@ -17,9 +17,12 @@ mod events;
 mod expect;
 mod file;
 mod graph;
+mod hook;
 mod keyed;
 mod literal;
 mod locate;
+mod matrix;
+mod module;
 mod names;
 mod nearest;
 mod semantic;
@@ -45,26 +48,37 @@ pub use expect::{
 };
 pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
+pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
 pub use literal::Literal;
+pub use matrix::{Matrix, Orders, Part, Refused, load_all};
+pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
     ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
     ProbePoint, StaticName,
 };
 pub use sequence::{Sequence, SequenceStep};
 pub use span::Span;
-pub use step::{Load, Read, Step, Unload, Workload, Write};
+pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};
 
+pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;
 pub(crate) use text::{FromText, from_text};
 
 use crate::kernel::VersionReq;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Deserialize;
-use std::{ops::Deref, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    ops::Deref,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// One scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
+    /// Where its file is: paths to a module's sources are from here.
+    pub directory: PathBuf,
     /// The claim this scenario makes about a kernel, in one sentence.
     pub summary: String,
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
@@ -77,6 +91,8 @@ pub struct Scenario {
     pub cmdline: Cmdline,
     /// What the kernel reads behind its initramfs when it boots.
     pub bootconfig: Option<Bootconfig>,
+    /// What it is many scenarios of; [`load_all`] makes them.
+    pub matrix: Option<Matrix>,
     /// What is armed before the first step.
     pub trace: TraceSetup,
     /// What happens, in order.
@@ -121,6 +137,17 @@ pub struct Requires {
     pub config: Vec<ConfigSymbol>,
 }
 
+impl Requires {
+    /// Both together.
+    fn and(&self, other: &Requires) -> Requires {
+        let kernel = match (&self.kernel, &other.kernel) {
+            (Some(one), Some(two)) => Some(one.and(two)),
+            (one, two) => one.as_ref().or(two.as_ref()).cloned(),
+        };
+        Requires { kernel, config: [self.config.as_slice(), &other.config].concat() }
+    }
+}
+
 /// A scenario as YAML has it: what a kernel should do.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -147,6 +174,9 @@ struct Document {
     /// scenario.
     #[serde(default)]
     bootconfig: Option<Bootconfig>,
+    /// Makes this file many scenarios.
+    #[serde(default)]
+    matrix: Option<Matrix>,
     /// What is armed before the first step.
     #[serde(default)]
     trace: TraceSetup,
@@ -180,7 +210,7 @@ impl Scenario {
         Scenario::parse(path, &file::read(path)?)
     }
 
-    /// Parses `source`; `path` is only for messages.
+    /// Parses `source` as the file at `path`, which need not be there.
     ///
     /// # Errors
     /// What is no well-formed scenario, with its line and column.
@@ -192,6 +222,7 @@ impl Scenario {
             return Err(problem.locate(path, source));
         }
         Ok(Scenario {
+            directory: path.parent().map(Path::to_owned).unwrap_or_default(),
             summary: document.summary.to_string(),
             requires: document.requires,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
@@ -201,12 +232,25 @@ impl Scenario {
             },
             cmdline: document.cmdline,
             bootconfig: document.bootconfig,
+            matrix: document.matrix,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),
             allow: document.allow,
             leaves: document.leaves,
             expect: locate::written(source, "expect", document.expect),
         })
+    }
+
+    /// Whether it has to do with the module that hooks functions.
+    pub fn hooks(&self) -> bool {
+        let hooks = |step: &Written<Step>| matches!(step.value, Step::Hook(_) | Step::Hits(_));
+        self.steps.iter().any(hooks) || self.trace.events.iter().any(|event| event.group() == HOOK_MODULE)
+    }
+
+    /// The modules that have to be built for it.
+    pub fn modules(&self) -> BTreeSet<Wanted> {
+        let hook_module = self.hooks().then(|| Wanted::Named(HOOK_MODULE.to_owned()));
+        hook_module.into_iter().chain(self.steps.iter().filter_map(|step| step.module())).collect()
     }
 }
 

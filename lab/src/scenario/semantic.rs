@@ -5,6 +5,7 @@ use super::{
     Amount, Document, EventSpec, Expectation, Step, boot,
     expect::{EventMatch, Hist, Latency, Pairs, Stats},
     locate::{At, Problem},
+    matrix,
     names::EventRef,
     nearest::unknown,
     sequence::Sequence,
@@ -85,6 +86,7 @@ pub(super) fn check(document: &Document) -> Checked {
     if let Some(message) = boot::conflict(document.fresh, &document.cmdline, document.bootconfig.as_ref()) {
         return problem(&[At::Key("fresh")], message);
     }
+    document.matrix.as_ref().map_or(Ok(()), matrix::check)?;
     check_events(&document.trace.events)?;
     for (index, step) in document.steps.iter().enumerate() {
         check_step(step, &[At::Key("steps"), At::Index(index)])?;
@@ -150,6 +152,12 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    /// All steps, with those of a matrix.
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        let parts = self.document.matrix.iter().flat_map(|matrix| matrix.steps());
+        self.document.steps.iter().chain(parts)
+    }
+
     fn check(&self, expectation: &Expectation, path: &[At]) -> Checked {
         let check = |event, condition: &Option<Condition>| {
             self.check_use(&Use { event, condition: condition.as_ref(), path: path.to_vec(), bound: &[] })
@@ -246,9 +254,8 @@ impl Scope<'_> {
 
     /// Whether what the boot is given or what a step writes defines this event, as far as its text tells.
     fn defined_elsewhere(&self, name: &str) -> bool {
-        let steps = &self.document.steps;
         boot::mentions(&self.document.cmdline, self.document.bootconfig.as_ref(), name)
-            || steps.iter().any(|step| match step {
+            || self.steps().any(|step| match step {
                 Step::Write(write) if write.write.ends_with("_events") => {
                     write.text.lines().any(|line| line.split([':', '/', ' ', ';']).any(|word| word == name))
                 }
@@ -349,7 +356,7 @@ impl Scope<'_> {
         let selects =
             |step: &Step| matches!(step, Step::Write(write) if write.write.ends_with("current_tracer"));
         let tracer = self.document.trace.tracer.as_deref();
-        if tracer == Some("function_graph") || self.document.steps.iter().any(selects) {
+        if tracer == Some("function_graph") || self.steps().any(selects) {
             return Ok(());
         }
         problem(path, "a call tree without its tracer, expected `tracer: function_graph` under `trace`")

@@ -4,7 +4,9 @@ use super::{
     TextCheck,
     command::CommandLine,
     errno::Errno,
+    hook::{EnabledFunctions, Hits, Hook},
     keyed::verb_keyed,
+    module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
 };
 use schemars::JsonSchema;
@@ -20,10 +22,31 @@ verb_keyed! {
         "write" => Write,
         /// `read: kprobe_events`
         "read" => Read,
+        /// `mkdir: instances/mine`
+        "mkdir" => MakeDirectory,
         /// `load: kprobe_example`
         "load" => Load,
         /// `unload: kprobe_example`
         "unload" => Unload,
+        /// `module: { sample: kprobes/kprobe_example }`
+        "module" => Insert,
+        /// `hook: +w symbol=vfs_write`
+        "hook" => Hook,
+        /// `hits: w`
+        "hits" => Hits,
+        /// `enabled_functions: vfs_write`
+        "enabled_functions" => EnabledFunctions,
+    }
+}
+
+impl Step {
+    /// The module that this step loads.
+    pub fn module(&self) -> Option<Wanted> {
+        match self {
+            Step::Load(step) => Some(step.into()),
+            Step::Insert(step) => Some(step.into()),
+            _ => None,
+        }
     }
 }
 
@@ -83,6 +106,17 @@ pub struct Read {
     pub text: Option<TextCheck>,
 }
 
+/// Makes a directory, as one below `instances/` that becomes a tracing instance.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MakeDirectory {
+    /// The directory, absolute or below tracefs.
+    pub mkdir: FilePath,
+    /// The errno that this must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+}
+
 /// Loads a kernel module, built for the kernel under test.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +129,32 @@ pub struct Load {
     /// The errno that loading it must give, by name. Default: it must succeed.
     #[serde(default)]
     pub errno: Option<Errno>,
+}
+
+/// Loads a kernel module that is not the lab's own, built for the kernel under test.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Insert {
+    /// Where it comes from: `source:`, a directory, or `sample:`, one of the kernel's.
+    pub module: ModuleSource,
+    /// Parameters as insmod takes them: `symbol=vfs_write flags=3`.
+    #[serde(default)]
+    pub parameters: Option<Line>,
+    /// The errno that loading it must give, by name. Default: it must succeed.
+    #[serde(default)]
+    pub errno: Option<Errno>,
+}
+
+impl From<&Load> for Wanted {
+    fn from(step: &Load) -> Wanted {
+        Wanted::Named(step.load.to_string())
+    }
+}
+
+impl From<&Insert> for Wanted {
+    fn from(step: &Insert) -> Wanted {
+        Wanted::from(&step.module)
+    }
 }
 
 /// Unloads a kernel module.

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef FTRACEHOOK_H
+#define FTRACEHOOK_H
+
+#include <linux/fs.h>
+#include <linux/ftrace.h>
+#include <linux/list.h>
+#include <linux/percpu.h>
+#include <linux/types.h>
+
+/* The longest name of a hook, with its NUL. */
+#define HOOK_NAME_SIZE 32
+
+/* Arguments that are passed in registers: x0 to x7. */
+#define HOOK_ARGUMENTS 8
+
+/* Files that a debugger finds in show_files. */
+#define SHOW_FILES_MAX 10
+
+enum hook_action {
+	HOOK_OBSERVE,
+	HOOK_REDIRECT,
+	HOOK_RETURN,
+	HOOK_ARGUMENT,
+	HOOK_RECURSE,
+};
+
+struct hook_counters {
+	u64 hits;
+	/* Calls that the callback could not do its work in. */
+	u64 misses;
+};
+
+/*
+ * What is behind `+NAME`, read. "symbols" points into the text that was
+ * parsed, and is NULL where none are named.
+ */
+struct hook_line {
+	char *symbols;
+	unsigned long flags;
+	enum hook_action action;
+	/* HOOK_RETURN and HOOK_ARGUMENT: the value, and which argument. */
+	unsigned long value;
+	int argument;
+};
+
+/* One ftrace_ops. It stays until the module goes, so that a late hit shows. */
+struct hook {
+	struct list_head list;
+	char name[HOOK_NAME_SIZE];
+	/* What it was made from, as the control file shows it. */
+	char *text;
+	struct ftrace_ops ops;
+	struct hook_line line;
+	bool registered;
+	/* Set when unregistering has returned: a hit from then on is a bug. */
+	bool dead;
+	struct hook_counters __percpu *counters;
+};
+
+/* line.c */
+int hook_line_parse(char *text, struct hook_line *line);
+int hook_address_parse(char *text, unsigned long *address);
+unsigned long hook_symbol_address(const char *symbol);
+
+/* hook.c */
+extern int show_count;
+extern struct file *show_files[SHOW_FILES_MAX];
+struct hook *hook_create(const char *name, const char *text);
+void hook_free(struct hook *hook);
+int hook_register(struct hook *hook);
+int hook_unregister(struct hook *hook);
+int hook_filter(struct hook *hook, char *places, bool not);
+int hook_reset(struct hook *hook);
+struct hook_counters hook_count(const struct hook *hook);
+u64 hook_late_hits(void);
+void hook_trace_redirect(const struct hook *hook, unsigned long ip,
+			 const unsigned long *x, long ret, const void *op);
+
+/* redirect.c */
+bool redirect_known(const char *symbol);
+unsigned long redirect_to(struct hook *hook, unsigned long ip);
+bool redirect_is_vfs_write(unsigned long ip);
+void redirect_init(void);
+void redirect_exit(void);
+
+/* recurse.c */
+void ftracehook_recursed(void);
+
+#endif

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One hook: an ftrace_ops, its filter, and its callback, which may run
+ * anywhere and therefore allocates nothing, prints nothing and never sleeps.
+ */
+#include <linux/atomic.h>
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "compat.h"
+#include "ftracehook.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* Not static: a debugger reads them. The files that hooks on vfs_write saw. */
+int show_count;
+struct file *show_files[SHOW_FILES_MAX];
+
+static atomic64_t late_hits = ATOMIC64_INIT(0);
+
+static void see_file(unsigned long ip, unsigned long argument)
+{
+	struct file *file = (struct file *)argument;
+	int count = READ_ONCE(show_count);
+
+	if (!redirect_is_vfs_write(ip) || !file->f_op->write)
+		return;
+	/* Whoever loses a race for a place has no file shown. */
+	if (count < SHOW_FILES_MAX &&
+	    cmpxchg(&show_count, count, count + 1) == count)
+		WRITE_ONCE(show_files[count], file);
+}
+
+static void act(struct hook *hook, unsigned long ip, struct hook_regs *regs)
+{
+	const struct hook_line *line = &hook->line;
+	unsigned long wrapper;
+
+	switch (line->action) {
+	case HOOK_OBSERVE:
+		break;
+	case HOOK_REDIRECT:
+		wrapper = redirect_to(hook, ip);
+		if (wrapper)
+			hook_redirect(regs, wrapper);
+		else
+			this_cpu_inc(hook->counters->misses);
+		break;
+	case HOOK_RETURN:
+		hook_return(regs, line->value);
+		break;
+	case HOOK_ARGUMENT:
+		hook_set_argument(regs, line->argument, line->value);
+		break;
+	case HOOK_RECURSE:
+		ftracehook_recursed();
+		break;
+	}
+}
+
+static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
+		struct hook_regs *regs)
+{
+	unsigned long x[HOOK_ARGUMENTS];
+	int i;
+
+	/* A wrapper's call of the original is not one to be redirected. */
+	if (hook->line.action == HOOK_REDIRECT &&
+	    within_module(parent_ip, THIS_MODULE))
+		return;
+	this_cpu_inc(hook->counters->hits);
+	if (READ_ONCE(hook->dead))
+		atomic64_inc(&late_hits);
+	for (i = 0; i < HOOK_ARGUMENTS; i++)
+		x[i] = hook_argument(regs, i);
+	see_file(ip, x[0]);
+	trace_hit(hook->name, ip, parent_ip, x, hook_has_pt_regs(regs));
+	act(hook, ip, regs);
+}
+
+static void hook_callback(unsigned long ip, unsigned long parent_ip,
+			  struct ftrace_ops *ops, struct hook_regs *regs)
+{
+	struct hook *hook = container_of(ops, struct hook, ops);
+	bool protected = ops->flags & HOOK_FL_RECURSION;
+	int bit = 0;
+
+	if (!regs || !rcu_is_watching()) {
+		this_cpu_inc(hook->counters->misses);
+		return;
+	}
+	if (!protected)
+		bit = hook_trylock(ip, parent_ip);
+	if (bit < 0) {
+		this_cpu_inc(hook->counters->misses);
+		return;
+	}
+	hit(hook, ip, parent_ip, regs);
+	if (!protected)
+		hook_unlock(bit);
+}
+
+/* Whether "place" begins with the sign, which is taken off. */
+static bool take_sign(char **place, char sign)
+{
+	bool has = **place == sign;
+
+	*place += has;
+	return has;
+}
+
+static int filter_name(struct hook *hook, const char *name, bool not,
+		       bool remove, bool reset)
+{
+	char *text;
+	int error;
+
+	if (hook->line.action == HOOK_REDIRECT && !redirect_known(name))
+		return -EINVAL;
+	/* ftrace writes into it. */
+	text = kasprintf(GFP_KERNEL, "%s%s", remove ? "!" : "", name);
+	if (!text)
+		return -ENOMEM;
+	if (not)
+		error = ftrace_set_notrace(&hook->ops, text, strlen(text), reset);
+	else
+		error = ftrace_set_filter(&hook->ops, text, strlen(text), reset);
+	kfree(text);
+	return error;
+}
+
+/*
+ * Changes a filter by places that are separated by commas: +PLACE adds one,
+ * -PLACE removes one, and a bare PLACE forgets all before it.
+ */
+int hook_filter(struct hook *hook, char *places, bool not)
+{
+	bool add, remove, reset = true;
+	unsigned long address;
+	char *place;
+	int error;
+
+	while ((place = strsep(&places, ","))) {
+		add = take_sign(&place, '+');
+		remove = !add && take_sign(&place, '-');
+		reset = reset && !add && !remove;
+		if (!*place)
+			return -EINVAL;
+		if (*place != '@') {
+			error = filter_name(hook, place, not, remove, reset);
+		} else if (not) {
+			error = -EINVAL;
+		} else {
+			error = hook_address_parse(place + 1, &address);
+			if (!error)
+				error = ftrace_set_filter_ip(&hook->ops, address,
+							     remove, reset);
+		}
+		if (error)
+			return error;
+		reset = false;
+	}
+	return 0;
+}
+
+/* Forgets both filters. With IPMODIFY there is none that excludes. */
+int hook_reset(struct hook *hook)
+{
+	int error = ftrace_set_filter(&hook->ops, NULL, 0, 1);
+
+	if (!error && !(hook->ops.flags & FTRACE_OPS_FL_IPMODIFY))
+		error = ftrace_set_notrace(&hook->ops, NULL, 0, 1);
+	return error;
+}
+
+int hook_register(struct hook *hook)
+{
+	int error;
+
+	if (hook->registered)
+		return -EALREADY;
+	WRITE_ONCE(hook->dead, false);
+	error = register_ftrace_function(&hook->ops);
+	hook->registered = !error;
+	return error;
+}
+
+int hook_unregister(struct hook *hook)
+{
+	int error;
+
+	if (!hook->registered)
+		return -EALREADY;
+	error = unregister_ftrace_function(&hook->ops);
+	if (error)
+		return error;
+	hook->registered = false;
+	WRITE_ONCE(hook->dead, true);
+	return 0;
+}
+
+/* A hook that is made but not registered, or an error. */
+struct hook *hook_create(const char *name, const char *text)
+{
+	struct hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
+	char *parsed = kstrdup(text, GFP_KERNEL);
+	int error = -ENOMEM;
+
+	if (!hook || !parsed)
+		goto fail;
+	strscpy(hook->name, name, sizeof(hook->name));
+	hook->text = kstrdup(text, GFP_KERNEL);
+	hook->counters = alloc_percpu(struct hook_counters);
+	if (!hook->text || !hook->counters)
+		goto fail;
+	error = hook_line_parse(parsed, &hook->line);
+	if (error)
+		goto fail;
+	hook->ops.func = hook_callback;
+	hook->ops.flags = hook->line.flags;
+	/*
+	 * Makes the ftrace_ops a whole one. An IPMODIFY ftrace_ops that never
+	 * had a filter is a NULL dereference in register_ftrace_function()
+	 * where there are direct calls (seen in 6.12.107).
+	 */
+	error = hook_reset(hook);
+	if (!error && hook->line.symbols)
+		error = hook_filter(hook, hook->line.symbols, false);
+	if (error)
+		goto fail;
+	hook->line.symbols = NULL;
+	kfree(parsed);
+	return hook;
+fail:
+	kfree(parsed);
+	if (hook)
+		hook_free(hook);
+	return ERR_PTR(error);
+}
+
+/* For a hook that is not registered. */
+void hook_free(struct hook *hook)
+{
+	/* Frees the filters; ftrace_free_filter() is not there in 5.10. */
+	hook_reset(hook);
+	free_percpu(hook->counters);
+	kfree(hook->text);
+	kfree(hook);
+}
+
+struct hook_counters hook_count(const struct hook *hook)
+{
+	struct hook_counters sum = {};
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct hook_counters *one = per_cpu_ptr(hook->counters, cpu);
+
+		sum.hits += READ_ONCE(one->hits);
+		sum.misses += READ_ONCE(one->misses);
+	}
+	return sum;
+}
+
+u64 hook_late_hits(void)
+{
+	return atomic64_read(&late_hits);
+}
+
+void hook_trace_redirect(const struct hook *hook, unsigned long ip,
+			 const unsigned long *x, long ret, const void *op)
+{
+	trace_redirect(hook->name, ip, x, ret, op);
+}

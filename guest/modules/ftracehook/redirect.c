@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Wrappers with the prototypes of the functions in whose place they are
+ * called. Each calls the original, which the callback lets pass because the
+ * call comes from this module, and traces what it returned.
+ */
+#include <linux/atomic.h>
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+#include <linux/uio.h>
+
+#include "ftracehook.h"
+
+/* A patch site is at most this far into its function. */
+#define SITE_OFFSET_MAX 16
+
+struct open_how;
+struct kernel_clone_args;
+
+struct target {
+	const char *symbol;
+	void *wrapper;
+	unsigned long address;
+	/* Whose redirection it is; two cannot have the same function. */
+	struct hook *hook;
+};
+
+enum { VFS_WRITE, VFS_READ, EVENTFD_WRITE, EVENTFD_READ, OPENAT2, CLONE };
+
+static struct target targets[];
+
+/* Wrappers that have not returned yet. */
+static atomic_t in_flight = ATOMIC_INIT(0);
+
+/*
+ * The original may sleep for long; with the module held, rmmod is refused
+ * meanwhile. A module that is going cannot be held any more, and waits.
+ */
+static bool enter(void)
+{
+	atomic_inc(&in_flight);
+	return try_module_get(THIS_MODULE);
+}
+
+static void leave(bool held)
+{
+	if (held)
+		module_put(THIS_MODULE);
+	atomic_dec(&in_flight);
+}
+
+static void trace(int index, const unsigned long *x, long ret, const void *op)
+{
+	const struct target *target = &targets[index];
+	const struct hook *hook = READ_ONCE(target->hook);
+
+	hook_trace_redirect(hook, target->address, x, ret, op);
+}
+
+static ssize_t do_write(int index, struct file *file, const char __user *from,
+			size_t count, loff_t *position)
+{
+	const unsigned long x[] = { (unsigned long)file, (unsigned long)from,
+				    count, (unsigned long)position };
+	ssize_t (*original)(struct file *file, const char __user *from,
+			    size_t count, loff_t *position);
+	const void *op = file->f_op->write;
+	bool held = enter();
+	ssize_t ret;
+
+	original = (void *)targets[index].address;
+	ret = original(file, from, count, position);
+	trace(index, x, ret, op);
+	leave(held);
+	return ret;
+}
+
+static ssize_t wrap_vfs_write(struct file *file, const char __user *from,
+			      size_t count, loff_t *position)
+{
+	return do_write(VFS_WRITE, file, from, count, position);
+}
+
+static ssize_t wrap_eventfd_write(struct file *file, const char __user *from,
+				  size_t count, loff_t *position)
+{
+	return do_write(EVENTFD_WRITE, file, from, count, position);
+}
+
+static ssize_t wrap_vfs_read(struct file *file, char __user *to, size_t count,
+			     loff_t *position)
+{
+	const unsigned long x[] = { (unsigned long)file, (unsigned long)to,
+				    count, (unsigned long)position };
+	ssize_t (*original)(struct file *file, char __user *to, size_t count,
+			    loff_t *position);
+	const void *op = file->f_op->read;
+	bool held = enter();
+	ssize_t ret;
+
+	original = (void *)targets[VFS_READ].address;
+	ret = original(file, to, count, position);
+	trace(VFS_READ, x, ret, op);
+	leave(held);
+	return ret;
+}
+
+static ssize_t wrap_eventfd_read(struct kiocb *iocb, struct iov_iter *to)
+{
+	const unsigned long x[] = { (unsigned long)iocb, (unsigned long)to,
+				    0, 0 };
+	ssize_t (*original)(struct kiocb *iocb, struct iov_iter *to);
+	const void *op = iocb->ki_filp->f_op->read_iter;
+	bool held = enter();
+	ssize_t ret;
+
+	original = (void *)targets[EVENTFD_READ].address;
+	ret = original(iocb, to);
+	trace(EVENTFD_READ, x, ret, op);
+	leave(held);
+	return ret;
+}
+
+static long wrap_do_sys_openat2(int dfd, const char __user *name,
+				struct open_how *how)
+{
+	const unsigned long x[] = { dfd, (unsigned long)name,
+				    (unsigned long)how, 0 };
+	long (*original)(int dfd, const char __user *name, struct open_how *how);
+	bool held = enter();
+	long ret;
+
+	original = (void *)targets[OPENAT2].address;
+	ret = original(dfd, name, how);
+	/* 7.2 returns an int, which leaves the upper half undefined. */
+	trace(OPENAT2, x, (int)ret, NULL);
+	leave(held);
+	return ret;
+}
+
+static pid_t wrap_kernel_clone(struct kernel_clone_args *args)
+{
+	const unsigned long x[] = { (unsigned long)args, 0, 0, 0 };
+	pid_t (*original)(struct kernel_clone_args *args);
+	bool held = enter();
+	pid_t ret;
+
+	original = (void *)targets[CLONE].address;
+	ret = original(args);
+	trace(CLONE, x, ret, NULL);
+	leave(held);
+	return ret;
+}
+
+static struct target targets[] = {
+	[VFS_WRITE] = { "vfs_write", wrap_vfs_write },
+	[VFS_READ] = { "vfs_read", wrap_vfs_read },
+	[EVENTFD_WRITE] = { "eventfd_write", wrap_eventfd_write },
+	[EVENTFD_READ] = { "eventfd_read", wrap_eventfd_read },
+	[OPENAT2] = { "do_sys_openat2", wrap_do_sys_openat2 },
+	[CLONE] = { "kernel_clone", wrap_kernel_clone },
+};
+
+static bool contains(const struct target *target, unsigned long ip)
+{
+	return target->address && ip - target->address <= SITE_OFFSET_MAX;
+}
+
+/* Whether there is a wrapper for this function of this kernel. */
+bool redirect_known(const char *symbol)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(targets); i++) {
+		if (!strcmp(targets[i].symbol, symbol))
+			return targets[i].address;
+	}
+	return false;
+}
+
+/* The wrapper for a call at "ip", or 0; called from the callback. */
+unsigned long redirect_to(struct hook *hook, unsigned long ip)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(targets); i++) {
+		if (contains(&targets[i], ip)) {
+			WRITE_ONCE(targets[i].hook, hook);
+			return (unsigned long)targets[i].wrapper;
+		}
+	}
+	return 0;
+}
+
+bool redirect_is_vfs_write(unsigned long ip)
+{
+	return contains(&targets[VFS_WRITE], ip);
+}
+
+void redirect_init(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(targets); i++)
+		targets[i].address = hook_symbol_address(targets[i].symbol);
+}
+
+/* Waits for the last wrapper, when nothing is redirected any more. */
+void redirect_exit(void)
+{
+	while (atomic_read(&in_flight))
+		msleep(20);
+	/* It may have been preempted just before its return. */
+	synchronize_rcu_tasks();
+}
