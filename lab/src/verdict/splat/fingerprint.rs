@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 const TOP: usize = 4;
 
 /// Functions that report a splat, or that every task waits in, and are not where it comes from.
-const REPORTERS: [&str; 32] = [
+const REPORTERS: [&str; 43] = [
     "dump_backtrace",
     "show_stack",
     "dump_stack",
@@ -32,6 +32,17 @@ const REPORTERS: [&str; 32] = [
     "__might_sleep",
     "__might_resched",
     "print_report",
+    "print_circular_bug",
+    "check_noncircular",
+    "print_usage_bug",
+    "mark_lock",
+    "__lock_acquire",
+    "lock_acquire",
+    "lock_release",
+    "lockdep_rcu_suspicious",
+    "__mutex_lock",
+    "mutex_lock_nested",
+    "mutex_lock",
     "nmi_cpu_backtrace",
     "nmi_trigger_cpumask_backtrace",
     "arch_trigger_cpumask_backtrace",
@@ -46,11 +57,12 @@ const REPORTERS: [&str; 32] = [
 const SANITIZERS: [&str; 7] = ["__asan_", "kasan_", "__kasan_", "__ubsan_", "ubsan_", "__tsan_", "kcsan_"];
 
 /// Twelve hexadecimal digits of a splat. Where it has no frames, its title counts instead, without
-/// numbers.
+/// numbers; so it does for a data race, which either of two tasks may show and whose title has both.
 pub(super) fn of(kind: &str, title: &str, frames: &[Frame]) -> String {
     let mut digest = Sha256::new();
     digest.update(kind);
-    let mut functions = telling(frames).iter().map(|frame| bare(&frame.symbol)).take(TOP).peekable();
+    let frames = if kind == "KCSAN" { &[] } else { telling(frames) };
+    let mut functions = frames.iter().map(|frame| bare(&frame.symbol)).take(TOP).peekable();
     if functions.peek().is_none() {
         digest.update("\n");
         digest.update(without_numbers(title));

@@ -20,6 +20,9 @@ const TITLE_MAX: usize = 300;
 /// Lines behind the first in which a splat's call trace has to begin.
 const LINES_MAX: usize = 60;
 
+/// The same where lockdep shows a chain of locks first, each with a trace of its own.
+const LOCKDEP_LINES_MAX: usize = 1000;
+
 /// Registers worth keeping: where it was, and the arguments of calls.
 const REGISTERS: [&str; 12] = ["pc", "lr", "sp", "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"];
 
@@ -155,12 +158,19 @@ impl Reader {
             }
             return;
         }
-        let over = open.in_trace || open.lines > LINES_MAX || text.starts_with("---[ end ");
+        let most = if open.splat.kind == "lockdep" { LOCKDEP_LINES_MAX } else { LINES_MAX };
+        // KCSAN prints a trace of each task, and then more; the first is the one that is kept.
+        let race = open.splat.kind == "KCSAN";
+        let over = open.in_trace && !race || open.lines > most || text.starts_with("---[ end ");
         if over {
             return self.close();
         }
+        open.in_trace = false;
         // Both spellings: arm64's, and that of a dump_stack in generic code up to 5.10.
         if text.eq_ignore_ascii_case("call trace:") {
+            open.in_trace = true;
+        } else if race && open.splat.frames.is_empty() && text.contains(" by task ") {
+            // `write to 0xffff… of 8 bytes by task 40 on cpu 1:`
             open.in_trace = true;
         } else if let Some(task) = task(text) {
             open.splat.task = task;
