@@ -10,6 +10,7 @@ mod enabled;
 mod hooks;
 mod left;
 mod modules;
+mod patched;
 mod steps;
 mod tape;
 
@@ -128,7 +129,7 @@ pub fn record(
     let timeout = scenario.timeout.mul_f64(time_scale(machine.hello()));
     let mut recorder = Recorder::new(kernel, machine, guest, directory, Instant::now() + timeout);
     recorder.modules = modules.clone();
-    if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
+    if let Err(death) = recorder.run(scenario, kernel, &mut recording, &mut stage) {
         // What was left of it for the last request says nothing.
         let death = match death {
             Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
@@ -163,6 +164,8 @@ struct Recorder<'a> {
     /// Where the functions of modules that were loaded are, as /proc/kallsyms has them.
     module_symbols: String,
     tape: Option<Tape>,
+    /// What is known of the kernel's code, if the scenario looks at it.
+    patched: Option<patched::Patched>,
 }
 
 impl<'a> Recorder<'a> {
@@ -184,17 +187,21 @@ impl<'a> Recorder<'a> {
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
             tape: None,
+            patched: None,
         }
     }
 
     fn run(
         &mut self,
         scenario: &Scenario,
+        kernel: &Kernel,
         recording: &mut Recording,
         stage: &mut String,
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
+        self.open_text(scenario, kernel)?;
         recording.unarmed = self.load_hooks(scenario)?;
+        self.remember_text()?;
         if recording.unarmed.is_none() {
             recording.unarmed = self.arm(&plan)?;
         }

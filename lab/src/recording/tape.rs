@@ -142,7 +142,7 @@ impl Recorder<'_> {
     /// The functions of the kernel and of modules by address. The kernel's stand in System.map as
     /// they do in the guest, whose kernel is not relocated; reading /proc/kallsyms there would take
     /// longer than most scenarios.
-    fn text_symbols(&self) -> Result<String, Death> {
+    pub(super) fn text_symbols(&self) -> Result<String, Death> {
         let path = &self.system_map;
         let map = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()));
         let map = map.map_err(Death::Lab)?;
