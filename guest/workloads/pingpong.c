@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"Usage: pingpong NUMBERS\n"
+	"Usage: pingpong [--fifo] NUMBERS\n"
 	"\n"
 	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
-	"NUMBERS to each other in turn, each after it has read the one before.\n";
+	"NUMBERS to each other in turn, each after it has read the one before.\n"
+	"With --fifo the one on CPU 1 is a real-time task.\n";
 
 static void run_on(int cpu)
 {
@@ -29,6 +30,14 @@ static void run_on(int cpu)
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) == -1)
 		err(EXIT_FAILURE, "cannot run on CPU %d", cpu);
+}
+
+static void run_in_real_time(void)
+{
+	struct sched_param param = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param) == -1)
+		err(EXIT_FAILURE, "cannot run as SCHED_FIFO");
 }
 
 static void send(int efd, uint64_t value)
@@ -65,6 +74,7 @@ int main(int argc, char **argv)
 {
 	uint64_t numbers;
 	int there, back;
+	int fifo = 0;
 	int status;
 	pid_t child;
 	char *end;
@@ -72,6 +82,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--help")) {
 		fputs(usage, stdout);
 		return EXIT_SUCCESS;
+	}
+	if (argc > 1 && !strcmp(argv[1], "--fifo")) {
+		fifo = 1;
+		argv++;
+		argc--;
 	}
 	if (argc != 2) {
 		fputs(usage, stderr);
@@ -92,6 +107,8 @@ int main(int argc, char **argv)
 		err(EXIT_FAILURE, "fork");
 	case 0:
 		run_on(1);
+		if (fifo)
+			run_in_real_time();
 		play(back, there, numbers, 2);
 		return EXIT_SUCCESS;
 	}

@@ -14,7 +14,7 @@ use crate::{
     guest::{self, Guest},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, qemu},
+    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, VMCORE, qemu},
     plan::{self, unmet},
     progress::{Progress, Task},
     recording::{self, Recording},
@@ -296,6 +296,7 @@ fn repeat(
         status: verdict.status,
         reason: verdict.reason,
         seconds: started.elapsed().as_secs_f64(),
+        vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
         directory: relative,
         steps: recording.steps,
         expectations: verdict.expectations,
@@ -316,6 +317,7 @@ fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow
         reason: format!("{error:#}"),
         seconds: 0.0,
         directory: String::new(),
+        vmcore: None,
         steps: Vec::new(),
         expectations: Vec::new(),
         splats: Vec::new(),
@@ -335,8 +337,7 @@ fn record(
     let modules = match guest.modules.of(scenario, kernel) {
         Ok(modules) => modules,
         Err(error) => {
-            let death = Some((Death::Lab(error), "building its modules".into()));
-            return Recording { death, ..Recording::default() };
+            return Recording::of_death(Death::Lab(error), "building its modules");
         }
     };
     let mut spec = machine_spec(kernel, guest);
@@ -347,7 +348,7 @@ fn record(
     };
     match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
-        Err(death) => Recording { death: Some((death, "booting".into())), ..Recording::default() },
+        Err(death) => Recording::of_death(death, "booting"),
     }
 }
 

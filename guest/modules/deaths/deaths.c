@@ -16,11 +16,15 @@
 #include <linux/gfp.h>
 #include <linux/init.h>
 #include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -28,13 +32,14 @@
 #include <linux/string.h>
 #include <linux/trace_events.h>
 #include <linux/uaccess.h>
+#include <linux/vmalloc.h>
 
 /* The longest name of a death, with its NUL. */
 #define NAME_MAX_LENGTH 16
 
 static char *now;
 module_param(now, charp, 0444);
-MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang");
+MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race, patch");
 
 static bool leave;
 module_param(leave, bool, 0444);
@@ -132,6 +137,103 @@ static noinline void deaths_hang(void)
 	}
 }
 
+/* Keeps the CPU inside a read-side critical section, so no grace period ends. */
+static noinline void deaths_stall(void)
+{
+	unsigned long end = jiffies + 8 * HZ;
+
+	rcu_read_lock();
+	while (time_before(jiffies, end))
+		cpu_relax();
+	rcu_read_unlock();
+}
+
+/* Takes two locks in one order, then in the other. */
+static noinline void deaths_inversion(void)
+{
+	static DEFINE_MUTEX(first);
+	static DEFINE_MUTEX(second);
+
+	mutex_lock(&first);
+	mutex_lock(&second);
+	mutex_unlock(&second);
+	mutex_unlock(&first);
+	mutex_lock(&second);
+	mutex_lock(&first);
+	mutex_unlock(&first);
+	mutex_unlock(&second);
+}
+
+static noinline void deaths_free(void)
+{
+	int *gone = kmalloc(sizeof(*gone), GFP_KERNEL);
+
+	/* The compiler must not know that it is the same memory. */
+	kfree(gone);
+	OPTIMIZER_HIDE_VAR(gone);
+	if (gone)
+		READ_ONCE(*gone);
+}
+
+/* Shifts a word by more bits than it has. */
+static noinline void deaths_shift(void)
+{
+	static unsigned int word = 1;
+	unsigned int bits = 40;
+
+	OPTIMIZER_HIDE_VAR(bits);
+	word <<= bits;
+}
+
+/* Its second instruction is what ftrace would patch. */
+static noinline void deaths_patched(void)
+{
+	barrier();
+}
+
+/* Changes an instruction that ftrace will not know when it comes to it. */
+static noinline void deaths_patch(void)
+{
+	const u32 yield = 0xd503203f;
+	unsigned long site = (unsigned long)deaths_patched + 4;
+	struct page *page = vmalloc_to_page((void *)site);
+	void *alias;
+
+	/* The module's own mapping of its text is read-only. */
+	alias = vmap(&page, 1, VM_MAP, PAGE_KERNEL);
+	if (!alias)
+		return;
+	memcpy(alias + offset_in_page(site), &yield, sizeof(yield));
+	vunmap(alias);
+}
+
+static unsigned long raced;
+
+static int racer(void *unused)
+{
+	while (!kthread_should_stop()) {
+		raced++;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Counts in two tasks at once, without a lock. */
+static noinline void deaths_race(void)
+{
+	unsigned long end = jiffies + 2 * HZ;
+	struct task_struct *other;
+
+	other = kthread_run(racer, NULL, "deaths_racer");
+	if (IS_ERR(other))
+		return;
+	while (time_before(jiffies, end)) {
+		raced++;
+		cond_resched();
+	}
+	kthread_stop(other);
+}
+
 static const struct {
 	const char *name;
 	void (*happen)(void);
@@ -146,6 +248,12 @@ static const struct {
 	{ "stack", deaths_stack },
 	{ "memory", deaths_memory },
 	{ "hang", deaths_hang },
+	{ "stall", deaths_stall },
+	{ "inversion", deaths_inversion },
+	{ "free", deaths_free },
+	{ "shift", deaths_shift },
+	{ "race", deaths_race },
+	{ "patch", deaths_patch },
 };
 
 static int happen(const char *name)

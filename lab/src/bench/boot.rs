@@ -56,6 +56,7 @@ pub fn boot(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> 
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into(),
+        table: String::new(),
     })
 }
 

@@ -1,15 +1,16 @@
 //! `bench isolation`: what a pristine machine for each scenario costs, and how a run grows.
 
-use super::{Figures, median};
+use super::{Figures, growth, median, stock};
 use crate::{
     cache::Cache,
-    guest::{self, Guest},
+    guest::{self, Guest, userland},
     kernel::{self, Kernel},
     machine::{BOOT_DEADLINE, Machine, Snapshots},
     progress::Progress,
     recording,
     run::{self, machine_spec},
     scenario::{Found, Scenario},
+    verdict::Status,
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -30,10 +31,19 @@ const ROUNDS: usize = 5;
 const SCENARIO: &str = "probes/eventfd-write";
 
 /// The runs of the table of growth: copies of the scenario, and machines at once.
-const RUNS: [(usize, usize); 9] =
-    [(1, 2), (10, 2), (50, 2), (100, 2), (200, 2), (50, 1), (50, 2), (50, 3), (50, 4)];
+const RUNS: [(usize, usize); 8] = [(1, 2), (10, 2), (50, 2), (100, 2), (200, 2), (50, 1), (50, 3), (50, 4)];
 
-/// Restoring a machine beside booting it, its memory, what the lab adds to a scenario's own work,
+/// What panics, below the repository.
+const PANIC: &str = "lab/src/bench/panic.yaml";
+
+/// The userland that vmtest boots.
+const USERLAND: &str = "base";
+
+/// How often vmtest boots.
+const STOCK_BOOTS: usize = 3;
+
+/// Restoring a machine beside booting it, by the lab and by vmtest, its memory, how long a panic takes to
+/// its verdict, what the lab adds to a scenario's own work,
 /// and runs of many scenarios by `program`, an xtask.
 pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> Result<Figures> {
     let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
@@ -51,20 +61,29 @@ pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress
     let task = progress.task("measuring machines", None);
     figures.extend(bench.machines()?);
     figures.extend(bench.overhead()?);
+    figures.insert("panic_to_verdict_seconds".to_owned(), bench.panic(&root.join(PANIC))?);
+    drop(task);
+    let tree = userland::tree(cache, root, USERLAND, progress)?;
+    let task = progress.task("measuring stock boots by vmtest", None);
+    figures.extend(bench.stock(&tree)?);
+    let ratio = figures["stock_vmtest_seconds"] / figures["restore_to_first_answer_seconds"];
+    figures.insert("stock_vmtest_over_restore_ratio".to_owned(), ratio);
     drop(task);
     let task = progress.task("measuring runs", Some(RUNS.len() as u64));
+    let mut runs = BTreeMap::new();
     for (done, (scenarios, jobs)) in RUNS.into_iter().enumerate() {
         let seconds = bench.run(program, scenarios, jobs)?;
         if (scenarios, jobs) == (100, 2) {
             figures.insert("hundred_copies_seconds".to_owned(), seconds);
         }
+        runs.insert((scenarios, jobs), seconds);
         figures.insert(format!("run_of_{scenarios:03}_by_{jobs}_jobs_seconds"), seconds);
         task.set(done as u64 + 1);
     }
     // What else the host did: other people's work is in all of these figures.
     figures.insert("load_average_before".to_owned(), load);
     figures.insert("load_average_after".to_owned(), load_average());
-    Ok(Figures { bench: "isolation".to_owned(), figures })
+    Ok(Figures { bench: "isolation".to_owned(), figures, table: growth::table(&runs) })
 }
 
 struct Bench {
@@ -139,6 +158,41 @@ impl Bench {
             ("private_megabytes".to_owned(), median(memory)),
             ("per_scenario_seconds".to_owned(), whole),
             ("per_scenario_overhead_seconds".to_owned(), whole - own),
+        ])
+    }
+
+    /// A scenario that panics, from its machine's start to a verdict with the dumped memory: more than
+    /// from the panic on.
+    fn panic(&self, path: &Path) -> Result<f64> {
+        let found = Found { name: "panic".to_owned(), path: path.to_owned() };
+        let scenario = Scenario::load(path)?;
+        let mut seconds = Vec::new();
+        // The first may have to build the module.
+        for round in 0..=ROUNDS {
+            let run = self.directory.join(format!("panic-{round}"));
+            fs::create_dir(&run)?;
+            let started = Instant::now();
+            let result = run::one(&self.kernel, &self.guest, &self.snapshots, &found, &scenario, &run)?;
+            seconds.push(started.elapsed().as_secs_f64());
+            if result.status != Status::Panic || result.vmcore.is_none() {
+                bail!("no panic with a dump: {} {}", result.reason, result.notes.join("; "));
+            }
+            fs::remove_dir_all(&run)?;
+        }
+        Ok(median(seconds.split_off(1)))
+    }
+
+    /// The same kernel by vmtest.
+    fn stock(&self, tree: &Path) -> Result<Vec<(String, f64)>> {
+        let (mut commands, mut wholes) = (Vec::new(), Vec::new());
+        for _ in 0..STOCK_BOOTS {
+            let times = stock::boot(&self.kernel, tree, &self.directory)?;
+            commands.push(times.command);
+            wholes.push(times.whole);
+        }
+        Ok(vec![
+            ("stock_vmtest_to_end_of_command_seconds".to_owned(), median(commands)),
+            ("stock_vmtest_seconds".to_owned(), median(wholes)),
         ])
     }
 

@@ -1,7 +1,9 @@
 //! What the lab promises about its speed, measured: ratios within one run, under stable names.
 
 mod boot;
+mod growth;
 mod isolation;
+mod stock;
 mod trace;
 
 pub use boot::boot;
@@ -18,12 +20,16 @@ pub struct Figures {
     pub bench: String,
     /// Figure to value; the name ends in its unit.
     pub figures: BTreeMap<String, f64>,
+    /// Some of them side by side, for people; empty where a list says it as well.
+    #[serde(skip)]
+    pub table: String,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.figures.keys().map(String::len).max().unwrap_or_default();
-        self.figures.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value:.3}"))
+        self.figures.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value:.3}"))?;
+        if self.table.is_empty() { Ok(()) } else { write!(f, "\n{}", self.table) }
     }
 }
 

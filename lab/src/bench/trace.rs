@@ -97,6 +97,7 @@ pub fn trace(cache: &Cache, root: &Path, program: &Path, progress: &Progress) ->
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into(),
+        table: String::new(),
     })
 }
 

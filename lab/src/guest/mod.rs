@@ -8,6 +8,7 @@ mod debian_rust;
 pub mod initramfs;
 mod modules;
 mod toolchain;
+pub mod userland;
 mod workloads;
 
 pub use modules::{Module, Modules};

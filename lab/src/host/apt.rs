@@ -5,6 +5,10 @@
 //! source. Its package lists are fetched when they are needed and missing, older than a day, or
 //! without the package asked for; without a network, older lists serve, with a warning.
 
+mod choose;
+
+pub use choose::Choice;
+
 use super::{
     interrupt::Interrupted,
     process::Tool,
@@ -96,7 +100,7 @@ impl Apt {
             .with_context(|| format!("no package `{package}` in Debian `{suite}` of `{}`", self.archive.uri))
     }
 
-    /// Downloads packages, each `name` or `name:arm64`, into the directory `into`. They are in the
+    /// Downloads packages, each `name` or `name:arm64`, of a version with `=VERSION`, into the directory `into`. They are in the
     /// order of their files' names. apt has compared each with its hash in the signed lists.
     pub fn fetch(&self, suite: &str, packages: &[&str], into: &Path) -> Result<Vec<Package>> {
         let root = self.root(suite)?;
@@ -115,7 +119,9 @@ impl Apt {
             .with_context(|| format!("cannot make a directory in `{}`", into.display()))?;
         let total_bytes: u64 = plan.iter().map(|download| download.size_bytes).sum();
         let megabytes = total_bytes.div_ceil(1_000_000);
-        let task = self.progress.task(format!("downloading {names}, {megabytes} MB"), Some(megabytes));
+        let task = self
+            .progress
+            .task(format!("downloading {}, {megabytes} MB", choose::briefly(packages)), Some(megabytes));
         root.tool("apt-get")
             .args(["download", "--quiet"])
             .args(packages)
@@ -293,16 +299,21 @@ impl Download {
         let deb = into.join(&self.file);
         fs::rename(from.join(&self.file), &deb)
             .with_context(|| format!("cannot put the download `{}` in place", deb.display()))?;
+        let Choice { name, version, architecture } = self.choice();
+        Ok(Package { name, version, architecture, deb })
+    }
+
+    /// What the file's name says.
+    fn choice(&self) -> Choice {
         let stem = self.file.trim_end_matches(".deb");
         let mut parts = stem.rsplitn(3, '_');
         let (architecture, version, name) = (parts.next(), parts.next(), parts.next());
-        Ok(Package {
+        Choice {
             name: name.unwrap_or_default().to_owned(),
             // The colon of an epoch is escaped in a file's name.
             version: version.unwrap_or_default().replace("%3a", ":"),
             architecture: architecture.unwrap_or_default().to_owned(),
-            deb,
-        })
+        }
     }
 }
 

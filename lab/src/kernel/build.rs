@@ -26,6 +26,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     thread::available_parallelism,
     time::Instant,
 };
@@ -145,6 +146,7 @@ impl Build<'_> {
             config: Config::load(&directory.join(".config"))?,
             spec: self.spec,
             cache: self.cache.root().to_owned(),
+            functions: Arc::default(),
             directory,
         })
     }

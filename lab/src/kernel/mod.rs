@@ -23,6 +23,7 @@ use anyhow::{Context, Result};
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
 /// The kernel that is tested unless another one is named.
@@ -51,6 +52,7 @@ pub struct Kernel {
     pub directory: PathBuf,
     config: Config,
     cache: PathBuf,
+    functions: Arc<OnceLock<String>>,
 }
 
 impl Kernel {
@@ -64,9 +66,19 @@ impl Kernel {
         self.directory.join("vmlinux")
     }
 
-    /// The symbols with their addresses, before any relocation.
-    pub fn system_map(&self) -> PathBuf {
-        self.directory.join("System.map")
+    /// Its functions by address, as /proc/kallsyms has them, read from System.map once. They stand
+    /// there as they do in a guest, whose kernel is not relocated; a guest would take longer for
+    /// this than for most scenarios.
+    ///
+    /// # Errors
+    /// System.map cannot be read.
+    pub fn functions(&self) -> Result<&str> {
+        if let Some(functions) = self.functions.get() {
+            return Ok(functions);
+        }
+        let path = self.directory.join("System.map");
+        let map = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        Ok(self.functions.get_or_init(|| functions_in(&map)))
     }
 
     /// The final `.config`.
@@ -92,6 +104,11 @@ impl Kernel {
     }
 }
 
+fn functions_in(map: &str) -> String {
+    let is_text = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T" | "w" | "W"));
+    map.lines().filter(is_text).flat_map(|line| [line, "\n"]).collect()
+}
+
 /// The `.ko` files a `modules.order` lists; since 6.2 it names their objects.
 pub(crate) fn modules_in(order: &str) -> impl Iterator<Item = String> + '_ {
     let stem = |line: &str| line.trim().trim_end_matches(".ko").trim_end_matches(".o").to_owned();
@@ -105,6 +122,12 @@ fn module_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_what_is_text() {
+        let map = "ffff800080000000 T _text\nffff800080900000 D data\nffff800080010000 t f\n";
+        assert_eq!(functions_in(map), "ffff800080000000 T _text\nffff800080010000 t f\n");
+    }
 
     #[test]
     fn modules_are_listed_as_files_of_both_formats() {

@@ -11,6 +11,8 @@ pub enum Death {
     Panic {
         /// The console's own words, the first line of the panic.
         message: String,
+        /// Whether its memory was written to the machine's directory, else why it was not.
+        dumped: anyhow::Result<()>,
     },
     /// The guest switched itself off.
     #[error("the guest powered itself off{}", said(console))]
@@ -54,6 +56,18 @@ pub enum Death {
     /// The lab could not do its part.
     #[error("{0:#}")]
     Lab(anyhow::Error),
+}
+
+impl Death {
+    /// What the lab could not find out of it, and why.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Death::Panic { dumped: Err(error), .. } => {
+                Some(format!("the guest's memory was not dumped: {error:#}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A bounded tail of someone's output, on lines of its own.

@@ -6,6 +6,7 @@
 
 mod console;
 mod death;
+mod dump;
 mod monitor;
 mod port;
 pub mod qemu;
@@ -14,6 +15,7 @@ mod speed;
 
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
+pub use dump::VMCORE;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
@@ -44,6 +46,9 @@ use std::{
 /// How long a guest may take from power-on to the agent's first word.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
 
+/// QEMU's stderr.
+const LOG: &str = "qemu.log";
+
 /// How long after a panic the console may still bring its message.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -54,14 +59,15 @@ pub struct Machine {
     port: UnixStream,
     port_state: PortState,
     console: Console,
-    log: PathBuf,
+    directory: PathBuf,
     hello: Hello,
     /// What it was restored from, which stays in the cache as long as this is held.
     snapshot: Option<File>,
 }
 
 impl Machine {
-    /// Starts QEMU and waits for the agent. `directory` gets `console.txt` and `qemu.log`.
+    /// Starts QEMU and waits for the agent. `directory` gets `console.txt` and `qemu.log`, and [`VMCORE`]
+    /// if the guest panics.
     pub fn boot(spec: &MachineSpec, directory: &Path, deadline: Duration) -> Result<Machine, Death> {
         let mut machine = Machine::start(spec, Memory::Anonymous, directory).map_err(Death::Lab)?;
         machine.greet(deadline)?;
@@ -82,7 +88,7 @@ impl Machine {
     }
 
     fn start(spec: &MachineSpec, memory: Memory<'_>, directory: &Path) -> Result<Machine> {
-        let log = directory.join("qemu.log");
+        let log = directory.join(LOG);
         let (console, console_end) = UnixStream::pair()?;
         let (port, port_end) = UnixStream::pair()?;
         let (monitor, monitor_end) = UnixStream::pair()?;
@@ -125,12 +131,18 @@ impl Machine {
         };
         let port_state = PortState::default();
         let hello = Hello::default();
-        Ok(Machine { qemu, monitor, port, port_state, console, log, hello, snapshot: None })
+        let directory = directory.to_owned();
+        Ok(Machine { qemu, monitor, port, port_state, console, directory, hello, snapshot: None })
     }
 
     /// What the agent said of itself when it greeted.
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// What QEMU wrote to stderr.
+    fn last_words(&self) -> String {
+        fs::read_to_string(self.directory.join(LOG)).unwrap_or_default()
     }
 
     /// QEMU's process id.
@@ -176,7 +188,9 @@ impl Machine {
         match ending {
             Some(Ending::Panicked) => {
                 std::thread::sleep(LAST_WORDS);
-                return Death::Panic { message: panic_line(&self.console()) };
+                let message = panic_line(&self.console());
+                let directory = self.directory.clone();
+                return Death::Panic { message, dumped: self.dump(&directory) };
             }
             Some(Ending::PoweredOff) => return Death::PoweredOff { console: self.console() },
             Some(Ending::Rebooted) => return Death::Rebooted,
@@ -190,10 +204,9 @@ impl Machine {
                 Death::Deadline { after: within, request }
             }
             FrameError::Io(_) | FrameError::Closed => match self.qemu.wait_timeout(Duration::from_secs(1)) {
-                Ok(Some(output)) => Death::QemuEnded {
-                    status: output.status.to_string(),
-                    last_words: fs::read_to_string(&self.log).unwrap_or_default(),
-                },
+                Ok(Some(output)) => {
+                    Death::QemuEnded { status: output.status.to_string(), last_words: self.last_words() }
+                }
                 _ => Death::AgentLost(error.to_string()),
             },
             FrameError::TooLong(_) | FrameError::Malformed(_) => Death::AgentLost(error.to_string()),

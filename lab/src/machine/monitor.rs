@@ -46,6 +46,11 @@ impl Monitor {
         Ok(Monitor { qmp })
     }
 
+    /// From now on QEMU may take so long to answer.
+    pub(super) fn wait_at_most(&mut self, patience: Duration) -> io::Result<()> {
+        self.qmp.inner().get_ref_write().set_read_timeout(Some(patience))
+    }
+
     /// Has QEMU do something.
     pub(super) fn execute<C: qmp::QmpCommand>(&mut self, command: &C) -> io::Result<C::Ok> {
         self.qmp.execute(command).map_err(into_io)

@@ -163,7 +163,7 @@ fn restore(spec: &MachineSpec, held: Held, directory: &Path) -> Result<Machine, 
         let memory = held.path.join(RAM);
         let mut machine = Machine::start(spec, Memory::Copied(&memory), directory)?;
         machine.load(&state).with_context(|| {
-            let said = std::fs::read_to_string(&machine.log).unwrap_or_default();
+            let said = machine.last_words();
             format!("QEMU cannot load the machine\n{}", crate::host::process::tail(&said, 12))
         })?;
         Ok(machine)

@@ -7,7 +7,6 @@ use crate::{
     scenario::{Errno, nearest},
 };
 use protocol::{Reply, Request};
-use std::fs;
 
 impl Recorder<'_> {
     /// Makes the plan's writes. `Some` says which one the kernel refused, and why.
@@ -45,13 +44,13 @@ impl Recorder<'_> {
     /// What a probe on a function that is not there may have meant.
     fn hint(&self, definition: &str) -> Option<String> {
         let symbol = definition.split(' ').nth(1)?.split('+').next()?;
-        let map = fs::read_to_string(&self.system_map).ok()?;
+        let map = self.kernel.functions().ok()?;
         let functions = || map.lines().filter_map(|line| line.split(' ').nth(2));
         if symbol.contains(':') || functions().any(|name| name == symbol) {
             return None;
         }
         let nearest = nearest(symbol, functions());
         let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
-        Some(format!("`{symbol}` is no symbol of this kernel{nearest}"))
+        Some(format!("`{symbol}` is no function of this kernel{nearest}"))
     }
 }

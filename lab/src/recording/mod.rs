@@ -30,7 +30,7 @@ use protocol::{Reply, Request, WriteMode};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 use tape::Tape;
@@ -75,6 +75,18 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// The recording of a machine that died during `stage`, before there was anything to record.
+    pub fn of_death(death: Death, stage: &str) -> Recording {
+        let mut recording = Recording::default();
+        recording.die(death, stage);
+        recording
+    }
+
+    fn die(&mut self, death: Death, stage: &str) {
+        self.notes.extend(death.note());
+        self.death = Some((death, stage.to_owned()));
+    }
+
     /// Writes what a later look at the trace needs beside it.
     fn store(&self, directory: &Path) -> Result<()> {
         fs::write(directory.join(KERNEL_LOG), &self.kernel_log).context("cannot write `kernel.log`")?;
@@ -135,7 +147,7 @@ pub fn record(
             Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
             death => death,
         };
-        recording.death = Some((death, stage.clone()));
+        recording.die(death, &stage);
         if recording.kernel_log.is_empty() {
             recording.kernel_log = recorder.machine.console();
         }
@@ -144,7 +156,7 @@ pub fn record(
     if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
-        recording.death = Some((Death::Lab(error), stage));
+        recording.die(Death::Lab(error), &stage);
     }
     recording
 }
@@ -155,7 +167,7 @@ struct Recorder<'a> {
     guest: &'a Guest,
     modules: BTreeMap<Wanted, Module>,
     directory: &'a Path,
-    system_map: PathBuf,
+    kernel: &'a Kernel,
     until: Instant,
     /// By how much this guest is slower than the reference machine, at least 1.
     scale: f64,
@@ -170,7 +182,7 @@ struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     fn new(
-        kernel: &Kernel,
+        kernel: &'a Kernel,
         machine: &'a mut Machine,
         guest: &'a Guest,
         directory: &'a Path,
@@ -182,7 +194,7 @@ impl<'a> Recorder<'a> {
             guest,
             modules: BTreeMap::new(),
             directory,
-            system_map: kernel.system_map(),
+            kernel,
             until,
             pushed: BTreeSet::new(),
             module_symbols: String::new(),

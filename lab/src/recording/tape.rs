@@ -7,9 +7,8 @@ use crate::{
     stored::TRACE,
     trace::dat::{TracefsFiles, Writer},
 };
-use anyhow::Context;
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, fs, io};
+use std::{collections::BTreeMap, io};
 
 /// The instance that is recorded: the top-level one.
 const TOP: &str = "";
@@ -139,16 +138,10 @@ impl Recorder<'_> {
         })
     }
 
-    /// The functions of the kernel and of modules by address. The kernel's stand in System.map as
-    /// they do in the guest, whose kernel is not relocated; reading /proc/kallsyms there would take
-    /// longer than most scenarios.
+    /// The functions of the kernel and of modules by address.
     pub(super) fn text_symbols(&self) -> Result<String, Death> {
-        let path = &self.system_map;
-        let map = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()));
-        let map = map.map_err(Death::Lab)?;
-        let is_text = |line: &&str| matches!(line.split(' ').nth(1), Some("t" | "T" | "w" | "W"));
-        let kernel = map.lines().filter(is_text).flat_map(|line| [line, "\n"]);
-        Ok(kernel.chain([self.module_symbols.as_str()]).collect())
+        let kernel = self.kernel.functions().map_err(Death::Lab)?;
+        Ok([kernel, &self.module_symbols].concat())
     }
 
     /// A tracefs file that every kernel has.

@@ -13,6 +13,7 @@ pub(crate) fn result(name: &str, status: Status) -> ScenarioResult {
         reason: String::new(),
         seconds: 1.0,
         directory: String::new(),
+        vmcore: None,
         steps: Vec::new(),
         expectations: Vec::new(),
         splats: Vec::new(),

@@ -93,6 +93,10 @@ pub struct ScenarioResult {
     /// Where its files are, relative to `results.json`: `KERNEL/NAME`, with `@REPEAT` behind it where
     /// there are repeats. Empty if it left none: a lab error, or a pass that `--until-fail` went past.
     pub directory: String,
+    /// The memory of a guest that panicked, as a file in that directory; absent if it did not panic,
+    /// or, with a note that says why, if there is no dump.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmcore: Option<String>,
     /// What its steps came to.
     pub steps: Vec<StepResult>,
     /// What its expectations came to.

@@ -71,6 +71,10 @@ impl Terminal {
         if failed && !result.directory.is_empty() {
             let directory = run.join(&result.directory);
             indent(&mut text, 2, &format!("files: {}", directory.display()));
+            if let Some(vmcore) = &result.vmcore {
+                let path = directory.join(vmcore);
+                indent(&mut text, 2, &format!("memory, for crash and drgn: {}", path.display()));
+            }
             if directory.join(TRACE).is_file() {
                 indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
             }

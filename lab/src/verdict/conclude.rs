@@ -53,7 +53,7 @@ const CONSEQUENCES: [&str; 3] = ["Attempted to kill init", "Oops", "Fatal except
 
 fn of_death(death: &Death, splats: &[Splat]) -> Status {
     match death {
-        Death::Panic { message } => {
+        Death::Panic { message, .. } => {
             let consequence = CONSEQUENCES.iter().any(|begins| message.starts_with(begins));
             let oops = splats.iter().any(|splat| splat.status == Status::Oops);
             if consequence && oops { Status::Oops } else { Status::Panic }
@@ -120,11 +120,12 @@ mod tests {
     fn a_death_has_a_name() {
         let dead = |death| Recording { death: Some((death, "step 2".into())), ..whole() };
         let after = Duration::from_secs(3);
-        let of_init = || Death::Panic { message: "Attempted to kill init! exitcode=0x0b".into() };
+        let panic = |message: &str| Death::Panic { message: message.into(), dumped: Ok(()) };
+        let of_init = || panic("Attempted to kill init! exitcode=0x0b");
         check(dead(of_init()), vec![], Status::Panic, "Attempted to kill init");
         let splats = find_splats("Unable to handle kernel NULL pointer dereference at virtual address 0\n");
         check(Recording { splats, ..dead(of_init()) }, vec![], Status::Oops, "Attempted to kill init");
-        check(dead(Death::Panic { message: "sysrq".into() }), vec![], Status::Panic, "sysrq, during step 2");
+        check(dead(panic("sysrq")), vec![], Status::Panic, "sysrq, during step 2");
         check(dead(Death::Deadline { after, request: "x".into() }), vec![], Status::Hang, "3.0 s");
         check(
             dead(Death::PoweredOff { console: String::new() }),

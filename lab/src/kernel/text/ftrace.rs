@@ -1,7 +1,7 @@
 //! ftrace's patch sites: two instructions at the beginning of a function, and before it a literal
 //! with the function's own ftrace_ops where the kernel has CALL_OPS.
 
-use super::{Binary, Extent, INSTRUCTION};
+use super::{Binary, INSTRUCTION, Symbol};
 use crate::arm64;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
@@ -23,7 +23,7 @@ impl Binary {
     ///
     /// # Errors
     /// A table of records that cannot be read.
-    pub fn ftrace_site(&self, function: &Extent<'_>) -> Result<Option<FtraceSite>> {
+    pub fn ftrace_site(&self, function: &Symbol) -> Result<Option<FtraceSite>> {
         let records = self.records()?;
         if !records.is_empty() && records.iter().all(|record| *record == 0) {
             bail!("its ftrace records are all 0, expected a kernel without CONFIG_RELOCATABLE");
@@ -37,7 +37,7 @@ impl Binary {
     }
 
     /// `ftrace_call_adjust()` of the kernel.
-    fn adjusted(&self, record: u64, function: &Extent<'_>) -> FtraceSite {
+    fn adjusted(&self, record: u64, function: &Symbol) -> FtraceSite {
         let ops = (record < function.address).then_some(record);
         let mut address = record.max(function.address);
         if self.instruction(address).is_some_and(|word| arm64::BTI.contains(&word)) {

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use memmap2::Mmap;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SymbolKind};
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, HashMap},
     fs::File,
     ops::Range,
@@ -29,13 +30,14 @@ pub struct Binary {
     map: Mmap,
     /// Where the sections of a module are; vmlinux says so itself.
     bases: Option<BTreeMap<String, u64>>,
+    symbols: OnceCell<Vec<Symbol>>,
 }
 
 /// A symbol, with its address in the running kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent<'a> {
-    /// Its name.
-    pub name: &'a str,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Where in the file its name is.
+    name: Range<usize>,
     /// The address of its first byte.
     pub address: u64,
     /// How long it is in bytes, as the compiler says; 0 where it says nothing.
@@ -44,7 +46,7 @@ pub struct Extent<'a> {
     pub code: bool,
 }
 
-impl Extent<'_> {
+impl Symbol {
     /// The addresses it covers: at least its first one.
     pub fn range(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.size.max(1))
@@ -57,7 +59,7 @@ impl Binary {
     /// # Errors
     /// A file that is not there or is no linked ELF file.
     pub fn vmlinux(path: &Path) -> Result<Binary> {
-        let binary = Binary { map: map(path)?, bases: None };
+        let binary = Binary { map: map(path)?, bases: None, symbols: OnceCell::new() };
         if binary.file().with_context(|| path.display().to_string())?.kind() == ObjectKind::Relocatable {
             bail!("`{}` is not linked, expected vmlinux", path.display());
         }
@@ -69,7 +71,7 @@ impl Binary {
     /// # Errors
     /// A file that is not there or is no unlinked ELF file.
     pub fn module(path: &Path, bases: BTreeMap<String, u64>) -> Result<Binary> {
-        let binary = Binary { map: map(path)?, bases: Some(bases) };
+        let binary = Binary { map: map(path)?, bases: Some(bases), symbols: OnceCell::new() };
         if binary.file().with_context(|| path.display().to_string())?.kind() != ObjectKind::Relocatable {
             bail!("`{}` is linked, expected a module", path.display());
         }
@@ -88,11 +90,19 @@ impl Binary {
         }
     }
 
-    /// Its symbols that have an address, in no order.
+    /// Its symbols that have an address, in no order. They are read once.
     ///
     /// # Errors
     /// A damaged file.
-    pub fn symbols(&self) -> Result<Vec<Extent<'_>>> {
+    pub fn symbols(&self) -> Result<&[Symbol]> {
+        if self.symbols.get().is_none() {
+            let read = self.read_symbols()?;
+            return Ok(self.symbols.get_or_init(|| read));
+        }
+        Ok(self.symbols.get().map_or(&[], |symbols| symbols))
+    }
+
+    fn read_symbols(&self) -> Result<Vec<Symbol>> {
         let file = self.file()?;
         let mut starts = HashMap::new();
         for section in file.sections() {
@@ -102,21 +112,38 @@ impl Binary {
             let Some(base) = self.section_base(name, linked) else { continue };
             starts.insert(section.index(), base.wrapping_sub(linked));
         }
-        let mut extents = Vec::new();
+        let start_of_map = self.map.as_ptr() as usize;
+        let mut symbols = Vec::new();
         for symbol in file.symbols() {
             let (Ok(name), Some(section)) = (symbol.name(), symbol.section_index()) else { continue };
             let Some(start) = starts.get(&section) else { continue };
             // `$x` and `$d` mark code and data for disassemblers.
             if !name.is_empty() && !name.starts_with('$') {
-                extents.push(Extent {
-                    name,
+                let at = name.as_ptr() as usize - start_of_map;
+                symbols.push(Symbol {
+                    name: at..at + name.len(),
                     address: start.wrapping_add(symbol.address()),
                     size: symbol.size(),
                     code: symbol.kind() == SymbolKind::Text,
                 });
             }
         }
-        Ok(extents)
+        Ok(symbols)
+    }
+
+    /// A symbol's name.
+    pub fn name(&self, symbol: &Symbol) -> &str {
+        let name = self.map.get(symbol.name.clone()).unwrap_or_default();
+        str::from_utf8(name).unwrap_or_default()
+    }
+
+    /// The symbols of a name; static ones of several files may have the same.
+    ///
+    /// # Errors
+    /// As [`Binary::symbols`].
+    pub fn named(&self, name: &str) -> Result<Vec<&Symbol>> {
+        let is = |symbol: &&Symbol| self.map.get(symbol.name.clone()) == Some(name.as_bytes());
+        Ok(self.symbols()?.iter().filter(is).collect())
     }
 
     /// The bytes that the file has for `length` bytes of the kernel at `address`: what they were
@@ -146,9 +173,8 @@ impl Binary {
     /// # Errors
     /// A symbol that is not there.
     pub fn address(&self, name: &str) -> Result<u64> {
-        let file = self.file()?;
-        let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name));
-        symbol.map(|symbol| symbol.address()).with_context(|| format!("it has no symbol `{name}`"))
+        let symbol = self.named(name)?.first().map(|symbol| symbol.address);
+        symbol.with_context(|| format!("it has no symbol `{name}`"))
     }
 
     /// The bytes between two symbols of vmlinux, and their address.

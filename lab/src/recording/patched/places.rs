@@ -1,7 +1,7 @@
 //! Where text steps look: symbols and roles as addresses, by vmlinux and the modules that are loaded.
 
 use crate::{
-    kernel::text::{Binary, Extent, INSTRUCTION, JumpEntry},
+    kernel::text::{Binary, FtraceSite, INSTRUCTION, JumpEntry, Symbol},
     scenario::{KeySites, Text, TextPlace, nearest},
 };
 use anyhow::Result;
@@ -74,26 +74,27 @@ impl Texts {
     }
 
     /// The symbol `NAME` or `MODULE:NAME`, and where it is from.
-    fn symbol(&self, name: &str) -> Found<(&Binary, Extent<'_>)> {
+    fn symbol(&self, name: &str) -> Found<(&Binary, &Symbol)> {
         let (module, bare) = match name.split_once(':') {
             Some((module, name)) => (Some(module), name),
             None => (None, name),
         };
         let mut known = Vec::new();
         for binary in self.binaries(module)? {
-            let symbols =
-                binary.symbols().map_err(|error| format!("the symbols cannot be read: {error:#}"))?;
-            let mut named: Vec<Extent<'_>> =
-                symbols.iter().filter(|symbol| symbol.name == bare).copied().collect();
+            let unread = |error| format!("the symbols cannot be read: {error:#}");
+            let mut named = binary.named(bare).map_err(unread)?;
             named.dedup_by_key(|symbol| symbol.address);
             match named.as_slice() {
-                [] => known.extend(symbols.into_iter().map(|symbol| symbol.name)),
-                [one] => return Ok((binary, *one)),
+                [] => known.push(binary),
+                [one] => return Ok((binary, one)),
                 many => {
                     return Err(format!("{} symbols are called `{name}`, expected an address", many.len()));
                 }
             }
         }
+        let known = known
+            .into_iter()
+            .flat_map(|binary| binary.symbols().unwrap_or_default().iter().map(|symbol| binary.name(symbol)));
         let near = nearest(bare, known).map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
         Err(format!("`{name}` is no symbol of this kernel{near}"))
     }
@@ -113,7 +114,7 @@ impl Texts {
         for binary in binaries {
             let symbols = binary.symbols().unwrap_or_default();
             if let Some(symbol) = symbols.iter().find(|symbol| symbol.range().contains(&address)) {
-                return format!("`{}+{:#x}`", symbol.name, address - symbol.address);
+                return format!("`{}+{:#x}`", binary.name(symbol), address - symbol.address);
             }
         }
         format!("{address:#x}, which is in no symbol")
@@ -147,10 +148,10 @@ impl Texts {
         Ok(address)
     }
 
-    fn ftrace_site(&self, function: &str) -> Found<crate::kernel::text::FtraceSite> {
+    fn ftrace_site(&self, function: &str) -> Found<FtraceSite> {
         let (binary, extent) = self.symbol(function)?;
         let site =
-            binary.ftrace_site(&extent).map_err(|error| format!("no site of `{function}`: {error:#}"))?;
+            binary.ftrace_site(extent).map_err(|error| format!("no site of `{function}`: {error:#}"))?;
         site.ok_or_else(|| format!("`{function}` cannot be traced, expected a function that is not notrace"))
     }
 
@@ -197,7 +198,7 @@ impl Texts {
     fn is_ftrace_site(&self, address: u64) -> bool {
         let symbols = self.kernel.symbols().unwrap_or_default();
         // The literal is before the function.
-        let near = |symbol: &&Extent<'_>| {
+        let near = |symbol: &&Symbol| {
             symbol.code && (symbol.address.saturating_sub(8)..symbol.range().end).contains(&address)
         };
         symbols.iter().filter(near).any(|function| {

@@ -100,7 +100,9 @@ impl Reader {
             }
             Some(kind) => self.begin(kind, time, text),
             None if text == CUT => {
-                self.close();
+                if !self.is_ftrace_bug() {
+                    self.close();
+                }
                 self.after_cut = true;
             }
             None if self.after_cut && self.open.is_none() => {
@@ -114,9 +116,14 @@ impl Reader {
     /// Whether a first line belongs to the oops that has begun already.
     fn goes_on(&self, kind: &Kind) -> bool {
         let Some(open) = &self.open else { return false };
-        // ftrace's own frame is drawn around a warning that says where.
-        let ftrace = open.splat.kind == "ftrace bug" && kind.name == "warning";
-        (kind.continues && open.splat.status == Status::Oops || ftrace) && open.splat.frames.is_empty()
+        // Behind what ftrace says of itself comes a warning that says where.
+        let ftrace = self.is_ftrace_bug() && kind.name == "warning";
+        ftrace || kind.continues && open.splat.status == Status::Oops && open.splat.frames.is_empty()
+    }
+
+    /// Whether ftrace has begun to tell of a bug, and no call trace has come yet.
+    fn is_ftrace_bug(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.splat.kind == "ftrace bug" && open.splat.frames.is_empty())
     }
 
     fn begin(&mut self, kind: &Kind, time: Option<f64>, text: &str) {
@@ -157,6 +164,10 @@ impl Reader {
             open.in_trace = true;
         } else if let Some(task) = task(text) {
             open.splat.task = task;
+        } else if open.splat.kind == "ftrace bug" && !open.splat.message.contains("+0x") {
+            // `ftrace failed to modify`, and on a line of its own `[<ffff…>] vfs_write+0x4/0x238`.
+            let text = text.split_once(">] ").map_or(text, |(_, symbol)| symbol);
+            open.splat.message = capped(format!("{} {text}", open.splat.message).trim());
         } else {
             registers(text, &mut open.splat.registers);
         }

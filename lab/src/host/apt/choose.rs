@@ -1,0 +1,81 @@
+//! What apt would install in a guest.
+
+use super::{Apt, Download};
+use anyhow::{Context, Result};
+
+/// As if apt ran in the guest, with nothing installed. Its index of packages is another one then, and
+/// is not kept in place of the usual one.
+const GUEST_OPTIONS: [&str; 8] = [
+    "-o",
+    "APT::Architecture=arm64",
+    "-o",
+    "APT::Architectures=arm64",
+    "-o",
+    "Dir::Cache::pkgcache=",
+    "-o",
+    "Dir::Cache::srcpkgcache=",
+];
+
+/// A package that could be downloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Its name, such as `bash`.
+    pub name: String,
+    /// Its Debian version.
+    pub version: String,
+    /// `amd64`, `arm64`, or `all`.
+    pub architecture: String,
+}
+
+impl Choice {
+    /// This package in this version, as [`Apt::fetch`] takes it.
+    pub fn exactly(&self) -> String {
+        match &*self.architecture {
+            "all" => format!("{}={}", self.name, self.version),
+            architecture => format!("{}:{architecture}={}", self.name, self.version),
+        }
+    }
+}
+
+impl Apt {
+    /// The packages, for the guest's architecture, that `suite` has for `packages` and all they depend
+    /// on, in the order in which they would be installed. Nothing is downloaded.
+    pub fn choose_for_guest(&self, suite: &str, packages: &[&str]) -> Result<Vec<Choice>> {
+        let root = self.root(suite)?;
+        root.refresh(self, false)?;
+        let choose = || -> Result<Vec<Choice>> {
+            let uris = root
+                .tool("apt-get")
+                .args(GUEST_OPTIONS)
+                .args(["install", "--yes", "--quiet", "--no-install-recommends", "--print-uris"])
+                .args(packages)
+                .run()?;
+            let lines = uris.lines().filter(|line| line.starts_with('\''));
+            lines.map(|line| Ok(Download::parse(line)?.choice())).collect()
+        };
+        root.again_with_new_lists(self, choose).with_context(|| {
+            let names = packages.join(" ");
+            format!("cannot choose packages for `{names}` in Debian `{suite}` of `{}`", self.archive.uri)
+        })
+    }
+}
+
+/// Packages as a line of progress has room for.
+pub(super) fn briefly(packages: &[&str]) -> String {
+    if packages.len() > 4 { format!("{} packages", packages.len()) } else { packages.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_fetched_in_its_version() {
+        let check = |file: &str, expect: &str| {
+            let line = format!("'http://mirror.test/debian/pool/x.deb' {file} 2312 SHA256:ab");
+            assert_eq!(Download::parse(&line).unwrap().choice().exactly(), expect);
+        };
+        check("libcap2_1%3a2.75-10_arm64.deb", "libcap2:arm64=1:2.75-10");
+        check("debconf_1.5.91_all.deb", "debconf=1.5.91");
+    }
+}

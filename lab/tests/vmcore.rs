@@ -1,0 +1,174 @@
+//! A guest that panics leaves its memory: read here as crash and drgn would, with the kernel's
+//! symbols.
+
+mod built;
+
+use built::{Built, built};
+use lab::{
+    cache::Cache,
+    kernel::Kernel,
+    machine::{BOOT_DEADLINE, Death, Machine, Snapshots, VMCORE},
+    progress::Progress,
+    report::ScenarioResult,
+    run::{self, machine_spec},
+    scenario::{Found, Scenario},
+    verdict::Status,
+};
+use object::{
+    LittleEndian as LE, Object, ObjectSection, ObjectSymbol,
+    elf::{self, FileHeader64, ProgramHeader64},
+    read::elf::{FileHeader, ProgramHeader},
+};
+use protocol::{Request, WriteMode};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// Memory as a dump has it.
+struct Dump {
+    data: Vec<u8>,
+    /// What the kernel wrote down for those who read dumps of it, by name.
+    info: Vec<(String, String)>,
+}
+
+impl Dump {
+    fn open(path: &Path) -> Dump {
+        let data = fs::read(path).unwrap();
+        let mut dump = Dump { data, info: Vec::new() };
+        for segment in dump.segments() {
+            let Some(mut notes) = segment.notes(LE, &dump.data[..]).unwrap() else { continue };
+            while let Some(note) = notes.next().unwrap() {
+                if note.name() == b"VMCOREINFO" {
+                    let text = String::from_utf8_lossy(note.desc());
+                    let pairs = text.lines().filter_map(|line| line.split_once('='));
+                    dump.info = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                }
+            }
+        }
+        dump
+    }
+
+    fn segments(&self) -> Vec<ProgramHeader64<LE>> {
+        let header = FileHeader64::<LE>::parse(&self.data[..]).unwrap();
+        assert_eq!(header.e_type(LE), elf::ET_CORE);
+        assert_eq!(header.e_machine(LE), elf::EM_AARCH64);
+        header.program_headers(LE, &self.data[..]).unwrap().to_vec()
+    }
+
+    fn info(&self, name: &str) -> &str {
+        let found = self.info.iter().find(|(known, _)| known == name);
+        &found.unwrap_or_else(|| panic!("no {name} in {:?}", self.info)).1
+    }
+
+    /// Pages of zeroes, which are most, are not looked at.
+    fn contains(&self, text: &str) -> bool {
+        const PAGE: usize = 4096;
+        let pages = (0..self.data.len()).step_by(PAGE);
+        let mut whole = pages.map(|at| &self.data[at..self.data.len().min(at + PAGE + text.len())]);
+        whole.any(|page| {
+            page[..page.len().min(PAGE)] != [0; PAGE][..page.len().min(PAGE)]
+                && page.windows(text.len()).any(|bytes| bytes == text.as_bytes())
+        })
+    }
+
+    /// What is at an address of the kernel's image.
+    fn read(&self, address: u64, length: usize) -> &[u8] {
+        let offset = self.info("NUMBER(kimage_voffset)").trim_start_matches("0x");
+        let physical = address.wrapping_sub(u64::from_str_radix(offset, 16).unwrap());
+        let segments = self.segments();
+        let holds = |segment: &&ProgramHeader64<LE>| {
+            segment.p_type(LE) == elf::PT_LOAD
+                && (segment.p_paddr(LE)..segment.p_paddr(LE) + segment.p_filesz(LE)).contains(&physical)
+        };
+        let segment = segments.iter().find(holds).unwrap_or_else(|| panic!("{physical:#x} is not dumped"));
+        let at = (physical - segment.p_paddr(LE) + segment.p_offset(LE)) as usize;
+        &self.data[at..at + length]
+    }
+}
+
+/// The address of a symbol of vmlinux, and its bytes there.
+fn symbol(kernel: &Kernel, name: &str) -> (u64, Vec<u8>) {
+    let data = fs::read(kernel.vmlinux()).unwrap();
+    let file = object::File::parse(&data[..]).unwrap();
+    let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name)).unwrap();
+    let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+    let bytes = section.data_range(symbol.address(), symbol.size()).unwrap().unwrap();
+    (symbol.address(), bytes.to_vec())
+}
+
+/// A scenario of these steps: its result, and the directory of its files.
+fn result(directory: &TempDir, steps: &str) -> (ScenarioResult, PathBuf) {
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let path = directory.path().join("x.yaml");
+    fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
+    let scenario = Scenario::load(&path).unwrap();
+    let found = Found { name: "x".into(), path };
+    let results = directory.path().join("results");
+    let result = run::one(kernel, guest, &snapshots, &found, &scenario, &results).unwrap();
+    let files = results.join(&result.directory);
+    (result, files)
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn a_module_that_panics_leaves_the_memory_of_its_kernel() {
+    let directory = directory();
+    let (result, files) = result(&directory, "steps: [ { load: deaths, parameters: now=panic } ]");
+    assert_eq!(result.status, Status::Panic, "{}", result.reason);
+    assert_eq!((result.vmcore.as_deref(), &result.notes[..]), (Some(VMCORE), &[][..]));
+
+    let kernel = &built().kernel;
+    let path = files.join(VMCORE);
+    let dump = Dump::open(&path);
+    let release = fs::read_to_string(kernel.directory.join("include/config/kernel.release")).unwrap();
+    assert_eq!(dump.info("OSRELEASE"), release.trim());
+    let (address, banner) = symbol(kernel, "linux_banner");
+    assert!(banner.starts_with(format!("Linux version {}", release.trim()).as_bytes()));
+    assert!(dump.read(address, banner.len()) == banner, "another kernel's banner, or none");
+    // What panicked, and what the kernel said of it, is in there.
+    for text in ["Kernel panic - not syncing: a death was asked for", "deaths_panic"] {
+        assert!(dump.contains(text), "`{text}` is not in the memory");
+    }
+
+    let metadata = path.metadata().unwrap();
+    let (size, on_disk) = (metadata.len(), metadata.blocks() * 512);
+    eprintln!("{size} bytes, {on_disk} of them on disk");
+    assert!(on_disk < size / 2, "{on_disk} bytes on disk of {size}: there are no holes");
+    assert_eq!(metadata.mode() & 0o777, 0o644);
+}
+
+#[test]
+fn an_oops_that_the_guest_survives_leaves_none() {
+    let directory = directory();
+    let (result, files) = result(&directory, "steps: [ { load: deaths, parameters: now=null } ]");
+    assert_eq!((result.status, result.vmcore), (Status::Oops, None));
+    assert!(!files.join(VMCORE).exists());
+}
+
+#[test]
+fn a_panic_is_told_where_its_dump_has_no_place() {
+    let Built { kernel, guest } = built();
+    let directory = directory();
+    let mut machine = Machine::boot(&machine_spec(kernel, guest), directory.path(), BOOT_DEADLINE).unwrap();
+    let crash = Request::WriteFile {
+        path: "/proc/sysrq-trigger".into(),
+        data: b"c".into(),
+        mode: WriteMode::Truncate,
+    };
+    fs::rename(directory.path(), directory.path().with_extension("elsewhere")).unwrap();
+    let death = machine.call(&crash, BOOT_DEADLINE).unwrap_err();
+    fs::rename(directory.path().with_extension("elsewhere"), directory.path()).unwrap();
+    assert!(matches!(death, Death::Panic { .. }), "{death}");
+    let note = death.note().unwrap();
+    assert!(note.starts_with("the guest's memory was not dumped: cannot make a file in"), "{note}");
+    let left: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "console.txt" || name == "qemu.log"), "{left:?}");
+}
