@@ -108,9 +108,14 @@ impl Binary {
         for section in file.sections() {
             let Ok(name) = section.name() else { continue };
             // A linked symbol's address is whole; a module's counts from its section.
-            let linked = section.address();
-            let Some(base) = self.section_base(name, linked) else { continue };
-            starts.insert(section.index(), base.wrapping_sub(linked));
+            let start = match &self.bases {
+                None => 0,
+                Some(bases) => match bases.get(name) {
+                    Some(base) => *base,
+                    None => continue,
+                },
+            };
+            starts.insert(section.index(), start);
         }
         let start_of_map = self.map.as_ptr() as usize;
         let mut symbols = Vec::new();

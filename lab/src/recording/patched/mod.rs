@@ -11,7 +11,7 @@ use crate::{
         text::{Binary, INSTRUCTION, JumpTable},
     },
     machine::Death,
-    scenario::{Scenario, Step, Text, TextPlace},
+    scenario::{Scenario, Step, Text, TextPlace, Word},
     trace::Symbols,
 };
 use anyhow::Context;
@@ -177,7 +177,10 @@ impl Recorder<'_> {
                 let looked = Looked {
                     found: words.get(&address).copied(),
                     before: patched.last.get(&address).copied().or(first),
-                    original: patched.texts.original(address, first),
+                    // Finding it out takes a look at all that the boot patches.
+                    original: (*word == Word::Original)
+                        .then(|| patched.texts.original(address, first))
+                        .flatten(),
                 };
                 let resolve = |to: &str| patched.texts.address(to);
                 let difference = compare::compare(word, place, address, &looked, resolve);
