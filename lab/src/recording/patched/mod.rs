@@ -136,7 +136,7 @@ impl Recorder<'_> {
         };
         let places = match patched.texts.places(step) {
             Ok(places) => places,
-            Err(reason) => return Ok(vec![reason]),
+            Err(missing) => return Ok(vec![patched.texts.explain(missing)]),
         };
         let amount = step.sites.unwrap_or_default();
         if !amount.allows(places.len() as u64) {
@@ -182,7 +182,8 @@ impl Recorder<'_> {
                         .then(|| patched.texts.original(address, first))
                         .flatten(),
                 };
-                let resolve = |to: &str| patched.texts.address(to);
+                let texts = &patched.texts;
+                let resolve = |to: &str| texts.address(to).map_err(|missing| texts.explain(missing));
                 let difference = compare::compare(word, place, address, &looked, resolve);
                 differing.extend(difference.map(|difference| (address, difference)));
             }
@@ -225,7 +226,7 @@ impl Recorder<'_> {
             let Some(patched) = &self.patched else { continue };
             let found = patched.texts.name(pointer);
             match patched.texts.address(name) {
-                Err(reason) => failures.push(reason),
+                Err(missing) => failures.push(patched.texts.explain(missing)),
                 Ok(address) if address == pointer => {}
                 Ok(_) => failures.push(format!("expected {key} `{name}`, found {found}")),
             }

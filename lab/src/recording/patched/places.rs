@@ -32,8 +32,21 @@ pub(super) struct Texts {
     modules: Vec<Loaded>,
 }
 
+type Found<T> = Result<T, Missing>;
+
 /// A place that is not there, and why.
-type Found<T> = Result<T, String>;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    reason: String,
+    /// A name that nothing has. It may be a misspelled one.
+    unknown: Option<String>,
+}
+
+impl From<String> for Missing {
+    fn from(reason: String) -> Missing {
+        Missing { reason, unknown: None }
+    }
+}
 
 impl Texts {
     pub(super) fn new(kernel: Binary) -> Result<Texts> {
@@ -69,7 +82,7 @@ impl Texts {
         let found = self.modules.iter().find(|module| module.name == name.replace('-', "_"));
         match found {
             Some(module) => Ok(vec![&module.binary]),
-            None => Err(format!("no module `{name}` is loaded")),
+            None => Err(format!("no module `{name}` is loaded").into()),
         }
     }
 
@@ -79,24 +92,33 @@ impl Texts {
             Some((module, name)) => (Some(module), name),
             None => (None, name),
         };
-        let mut known = Vec::new();
         for binary in self.binaries(module)? {
             let unread = |error| format!("the symbols cannot be read: {error:#}");
             let mut named = binary.named(bare).map_err(unread)?;
             named.dedup_by_key(|symbol| symbol.address);
             match named.as_slice() {
-                [] => known.push(binary),
+                [] => {}
                 [one] => return Ok((binary, one)),
                 many => {
-                    return Err(format!("{} symbols are called `{name}`, expected an address", many.len()));
+                    return Err(
+                        format!("{} symbols are called `{name}`, expected an address", many.len()).into()
+                    );
                 }
             }
         }
-        let known = known
+        let reason = format!("`{name}` is no symbol of this kernel");
+        Err(Missing { reason, unknown: Some(bare.to_owned()) })
+    }
+
+    /// Why a place is not there, with what may have been meant. That takes a look at every name.
+    pub(super) fn explain(&self, missing: Missing) -> String {
+        let Some(name) = missing.unknown else { return missing.reason };
+        let binaries = self.binaries(None).unwrap_or_default();
+        let names = binaries
             .into_iter()
             .flat_map(|binary| binary.symbols().unwrap_or_default().iter().map(|symbol| binary.name(symbol)));
-        let near = nearest(bare, known).map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
-        Err(format!("`{name}` is no symbol of this kernel{near}"))
+        let near = nearest(&name, names).map(|near| format!("; the nearest is `{near}`"));
+        missing.reason + &near.unwrap_or_default()
     }
 
     /// The address of `SYMBOL`, `SYMBOL+OFFSET` or a number.
@@ -131,7 +153,8 @@ impl Texts {
             TextPlace::CallOps(literal) => match self.ftrace_site(&literal.call_ops)?.ops {
                 Some(address) => one(address),
                 None => {
-                    Err(format!("no literal is before `{}`: this kernel has no CALL_OPS", literal.call_ops))
+                    Err(format!("no literal is before `{}`: this kernel has no CALL_OPS", literal.call_ops)
+                        .into())
                 }
             },
         }
@@ -143,7 +166,8 @@ impl Texts {
         if address % INSTRUCTION != 0 {
             return Err(format!(
                 "`{place}` is inside an instruction, expected a multiple of {INSTRUCTION} bytes"
-            ));
+            )
+            .into());
         }
         Ok(address)
     }
@@ -152,7 +176,7 @@ impl Texts {
         let (binary, extent) = self.symbol(function)?;
         let site =
             binary.ftrace_site(extent).map_err(|error| format!("no site of `{function}`: {error:#}"))?;
-        site.ok_or_else(|| format!("`{function}` cannot be traced, expected a function that is not notrace"))
+        site.ok_or_else(|| format!("`{function}` cannot be traced, expected one that is not notrace").into())
     }
 
     fn key_sites(&self, sites: &KeySites) -> Found<Vec<Place>> {
@@ -177,7 +201,7 @@ impl Texts {
         if places.is_empty() {
             let within =
                 sites.within.as_ref().map(|function| format!(" in `{function}`")).unwrap_or_default();
-            return Err(format!("the static key `{}` has no site{within}", sites.key));
+            return Err(format!("the static key `{}` has no site{within}", sites.key).into());
         }
         Ok(places)
     }
@@ -214,5 +238,5 @@ fn number(text: &str) -> Found<u64> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    number.map_err(|_| format!("`{text}` is no number"))
+    number.map_err(|_| format!("`{text}` is no number").into())
 }
