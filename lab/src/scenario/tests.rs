@@ -91,7 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `trace`, `steps`, `allow`, `leaves`, `expect`
+expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
 did you mean `steps`?"#,
     );
     check(
