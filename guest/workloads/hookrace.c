@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Registers a hook and unregisters it, over and over, while every CPU calls the
- * hooked function without a pause. Nothing is timed: each round waits until every CPU has
- * called the function under the hook, and again after it.
+ * hooked functions without a pause. Nothing is timed: each round waits until
+ * every CPU has called each function under the hook, and again after it.
+ *
+ * Unregistering waits until every task was somewhere else, a quarter of a
+ * second, whatever the hook is on. So it is on several functions at once.
  *
  * An emulator may go on with what it translated from a function before that
  * was patched: with several threads QEMU 7.2 does so in about one round of two
@@ -33,9 +36,16 @@
 static const char usage[] =
 	"Usage: hookrace ROUNDS\n"
 	"\n"
-	"ROUNDS times registers a hook of the module ftracehook on eventfd_write and\n"
-	"unregisters it, while each CPU writes to an eventfd. Rounds whose hook is not called do not\n"
-	"count; if they are more than one in ten, something is wrong.\n";
+	"ROUNDS times registers a hook of the module ftracehook on eight functions and\n"
+	"unregisters it, while each CPU calls them by writing to an eventfd and reading\n"
+	"from it. Rounds in which not every call is hooked do not count; if they are\n"
+	"more than one in ten, something is wrong.\n";
+
+/* What one write and one read of an eventfd call once each, at least. */
+#define FUNCTIONS 8
+#define HOOKED \
+	"__arm64_sys_write,ksys_write,vfs_write,eventfd_write," \
+	"ksys_read,vfs_read,eventfd_read,rw_verify_area"
 
 /* How many writes each CPU has made. */
 static _Atomic uint64_t *writes;
@@ -133,11 +143,11 @@ int main(int argc, char **argv)
 			write_on(cpu);
 		}
 	}
-	command("+race symbol=eventfd_write");
+	command("+race symbol=" HOOKED);
 	for (round = 0; round < rounds; round += seen) {
 		before = hits();
 		wait_for_all();
-		seen = hits() >= before + cpus;
+		seen = hits() >= before + cpus * FUNCTIONS;
 		/* Unregisters it; when that returns nothing may call it. */
 		command("race disable");
 		wait_for_all();

@@ -5,18 +5,21 @@
 
 use crate::{
     kernel::Kernel,
-    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Requires, Scenario, TraceSetup},
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup},
 };
 use protocol::WriteMode;
 
 /// What a scenario requires and this kernel does not have, in words.
-pub fn unmet(requires: &Requires, kernel: &Kernel) -> Option<String> {
+pub fn unmet(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    let requires = &scenario.requires;
     if let Some(versions) = &requires.kernel
         && !versions.matches(&kernel.version)
     {
         return Some(format!("it is for kernels {versions}, and this one is {}", kernel.version));
     }
-    let missing = requires.config.iter().find(|symbol| !kernel.config().is_set(symbol))?;
+    let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
+    let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
+    let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
     Some(format!("CONFIG_{missing} is not set in this kernel"))
 }
 
@@ -41,22 +44,29 @@ pub struct Arm {
 /// The kernel parameters of a scenario. What [`Plan::of`] would do to an empty ring buffer is done
 /// to it before the first event where the command line traces the boot.
 pub fn cmdline(scenario: &Scenario) -> Vec<String> {
-    let parameters = &scenario.cmdline.0;
-    if parameters.is_empty() {
+    if !scenario.traces_boot() {
         return Vec::new();
     }
     let trace = &scenario.trace;
     // The scenario's own words are last, and count.
     let size = format!("trace_buf_size={}K", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB));
     let clock = trace.clock.map(|clock| format!("trace_clock={}", clock.name()));
-    let own = parameters.iter().map(KernelParameter::as_str).map(str::to_owned);
+    // Without the first of these words the kernel cuts a bootconfig off and does not read it. With a
+    // bootconfig alone the ring buffer stays at its least, a page or two a CPU, until someone opens
+    // it: `trace_event=`, of no event, gives it its size from the start (5.10 to 7.2).
+    let bootconfig = match scenario.bootconfig {
+        Some(_) => &["bootconfig", "trace_event="][..],
+        None => &[],
+    };
+    let own = scenario.cmdline.0.iter().map(KernelParameter::as_str);
+    let own = bootconfig.iter().copied().chain(own).map(str::to_owned);
     [size].into_iter().chain(clock).chain(own).collect()
 }
 
 impl Plan {
     /// The plan of a scenario's `trace:`.
     pub fn of(scenario: &Scenario) -> Plan {
-        Plan::arming(&scenario.trace, !scenario.cmdline.0.is_empty())
+        Plan::arming(&scenario.trace, scenario.traces_boot())
     }
 
     fn arming(trace: &TraceSetup, traced_boot: bool) -> Plan {
@@ -162,6 +172,13 @@ mod tests {
             ["trace_buf_size=64K", "trace_clock=mono", "initcall_debug", "trace_event=initcall:*"]
         );
         assert_eq!(cmdline(&scenario(trace, "[]")), [""; 0]);
+        let with_bootconfig = scenario(trace, "quiet\nbootconfig: ftrace.tracer = nop");
+        assert_eq!(
+            cmdline(&with_bootconfig),
+            ["trace_buf_size=64K", "trace_clock=mono", "bootconfig", "trace_event=", "quiet"]
+        );
+        let arming = Plan::of(&with_bootconfig).arming;
+        assert!(arming.iter().all(|arm| arm.file != "tracing_on"), "{arming:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub mod times;
 
 use crate::{
     cache::Cache,
-    guest::{self, Guest},
+    guest::{self, Guest, initramfs},
     host::{interrupt, process::Tool},
     kernel::{self, Kernel},
     machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, VMCORE, qemu},
@@ -19,7 +19,7 @@ use crate::{
     progress::{Progress, Task},
     recording::{self, Recording},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Found, Fresh, Scenario},
+    scenario::{Bootconfig, Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
@@ -275,7 +275,7 @@ fn repeat(
     if let Some(number) = repeat {
         relative += &format!("@{number}");
     }
-    let (verdict, recording) = match unmet(&scenario.requires, kernel) {
+    let (verdict, recording) = match unmet(scenario, kernel) {
         Some(reason) => {
             (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
         }
@@ -344,12 +344,22 @@ fn record(
     spec.cmdline.extend(plan::cmdline(scenario));
     let machine = match scenario.fresh {
         Fresh::Snapshot => Machine::pristine(&spec, snapshots, directory),
-        Fresh::Boot => Machine::boot(&spec, directory, BOOT_DEADLINE),
+        Fresh::Boot => boot(spec, scenario.bootconfig.as_ref(), directory),
     };
     match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording::of_death(death, "booting"),
     }
+}
+
+/// Boots a machine for one scenario.
+fn boot(mut spec: MachineSpec, bootconfig: Option<&Bootconfig>, directory: &Path) -> Result<Machine, Death> {
+    let Some(bootconfig) = bootconfig else { return Machine::boot(&spec, directory, BOOT_DEADLINE) };
+    // QEMU has read it by the time the agent answers; then it goes.
+    let file = initramfs::with_bootconfig(&spec.initramfs, bootconfig.as_str(), directory);
+    let file = file.map_err(Death::Lab)?;
+    spec.initramfs = file.path().to_owned();
+    Machine::boot(&spec, directory, BOOT_DEADLINE)
 }
 
 /// The machine a kernel's file asks for.

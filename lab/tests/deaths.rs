@@ -9,7 +9,7 @@ use lab::{
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
     run::machine_spec,
 };
-use protocol::{Request, WriteMode};
+use protocol::{Reply, Request, WriteMode};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -121,7 +121,7 @@ fn a_request_that_takes_too_long_meets_its_deadline() {
     // The guest's answer takes longer than a microsecond.
     check(
         machine.call(&Request::Hello, Duration::from_micros(1)),
-        "the deadline of 0.0 s passed, waiting for `Hello`",
+        "the deadline of 1µs passed, waiting for `Hello`",
     );
 }
 
@@ -156,6 +156,17 @@ fn a_qemu_that_is_killed_is_said() {
 }
 
 #[test]
+fn a_qemu_that_is_told_to_end_says_by_whom() {
+    let setting = setting();
+    let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let pid = rustix::process::Pid::from_raw(machine.pid().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let outcome = machine.call(&Request::Wait { child: 0, milliseconds: 60_000 }, BOOT_DEADLINE);
+    let outcome = outcome.and_then(|_| machine.call(&Request::Hello, BOOT_DEADLINE));
+    check(outcome, "terminating on signal 15");
+}
+
+#[test]
 fn a_late_reply_is_not_taken_for_another() {
     let setting = setting();
     let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
@@ -170,8 +181,16 @@ fn a_late_reply_is_not_taken_for_another() {
 #[test]
 fn a_guest_says_how_fast_it_is() {
     let setting = setting();
-    let machine = setting.boot(BOOT_DEADLINE).unwrap();
-    let micros = machine.hello().loop_micros;
-    eprintln!("the agent's loop took {micros} µs");
-    assert!((1..1_000_000).contains(&micros), "{micros}");
+    let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let mut all = vec![machine.hello().loop_micros];
+    for _ in 0..4 {
+        match machine.call(&Request::Hello, BOOT_DEADLINE).unwrap() {
+            Reply::Hello(hello) => all.push(hello.loop_micros),
+            other => panic!("{other:?}"),
+        }
+    }
+    eprintln!("the agent's loop took so many µs: {all:?}");
+    assert!(all.iter().all(|micros| (1..10_000_000).contains(micros)), "{all:?}");
+    // Measured each time: a machine from a snapshot is not as fast as the one it was made of was.
+    assert!(all.iter().any(|micros| *micros != all[0]), "{all:?}");
 }

@@ -2,18 +2,17 @@
 //! files and lines, the step it belongs to, and what was left behind.
 
 mod built;
+mod outcome;
 
-use built::{Built, built};
+use built::built;
 use lab::{
     cache::Cache,
     guest::Modules,
-    machine::Snapshots,
     progress::Progress,
     report::ScenarioResult,
-    run,
-    scenario::{Found, Scenario},
     verdict::{Frame, Status},
 };
+use outcome::result;
 use std::{
     fs,
     path::Path,
@@ -22,18 +21,6 @@ use std::{
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
-/// The result of a scenario of these steps.
-fn result(steps: &str) -> ScenarioResult {
-    let Built { kernel, guest } = built();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path().join("x.yaml");
-    fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
-    let scenario = Scenario::load(&path).unwrap();
-    let found = Found { name: "x".into(), path };
-    run::one(kernel, guest, &snapshots, &found, &scenario, &directory.path().join("results")).unwrap()
 }
 
 /// What became of loading `deaths` with a parameter.
@@ -129,6 +116,19 @@ fn a_task_that_hangs_shows_where() {
 }
 
 #[test]
+fn a_workload_that_does_not_end_shows_what_it_has_said() {
+    let step = "workload: cat /proc/version /sys/kernel/tracing/trace_pipe";
+    let result = result(&format!("timeout: 2s\nsteps:\n  - read: trace_clock\n  - {step}"));
+    assert_eq!(result.status, Status::Hang, "{}", result.reason);
+    for part in ["the deadline of 2 s", "waiting for the end of a process, during step 2", step] {
+        assert!(result.reason.contains(part), "`{part}` is not in `{}`", result.reason);
+    }
+    let hung = &result.steps[1];
+    assert!(!hung.passed && hung.detail.contains("Linux version"), "{}", hung.detail);
+    assert_eq!(hung.output, ["steps/2-stdout.txt", "steps/2-stderr.txt"]);
+}
+
+#[test]
 fn a_cpu_that_spins_shows_where() {
     let result = death("spin", Status::Hang, "during step 2");
     let running = result.stacks.iter().find(|stack| stack.kind == "running");
@@ -162,6 +162,19 @@ fn garbage_on_the_port_is_a_lost_guest() {
 fn a_workload_that_powers_off_is_a_lost_guest() {
     let result = result("steps: [ { workload: poweroff } ]");
     assert_eq!(result.status, Status::LostGuest, "{}", result.reason);
+}
+
+#[test]
+fn a_step_that_reboots_is_a_lost_guest() {
+    let result = result("steps: [ { write: /proc/sysrq-trigger, text: b } ]");
+    assert_eq!(result.status, Status::LostGuest, "{}", result.reason);
+    assert!(result.reason.contains("the guest rebooted, during step 1"), "{}", result.reason);
+}
+
+#[test]
+fn a_workload_knows_how_slow_its_guest_is() {
+    let result = result("steps: [ { workload: cat /proc/self/environ, stdout: FTRACE_LAB_TIME_SCALE= } ]");
+    assert_eq!(result.status, Status::Passed, "{}", result.reason);
 }
 
 #[test]

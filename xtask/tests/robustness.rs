@@ -1,6 +1,7 @@
 //! What a run survives: kills, full and read-only disks, damaged caches, many scenarios, hostile files
 //! and guests. Each is provoked for real; afterwards nothing is lost and the next run works.
 
+mod killed_snapshot;
 mod stage;
 
 use lab::{cache::Cache, verdict::Status};

@@ -120,8 +120,7 @@ impl Children {
 
     /// How child `id` stands. Its end is told once.
     pub(crate) fn standing(&mut self, id: u32) -> Result<Standing, Refusal> {
-        let child = self.known.get_mut(&id).filter(|child| !child.told);
-        let child = child.ok_or_else(|| Refusal::new(format!("wait for child {id}"), Errno::CHILD))?;
+        let child = self.untold(id, "wait for")?;
         let Some((status, ended)) = child.ended else { return Ok(Standing::Running) };
         let left = GRACE.saturating_sub(ended.elapsed());
         if !child.output_is_closed() && !left.is_zero() {
@@ -132,6 +131,19 @@ impl Children {
             self.known.remove(&id);
         }
         Ok(Standing::Over(state))
+    }
+
+    /// What child `id` has written so far.
+    pub(crate) fn output(&mut self, id: u32) -> Result<protocol::Output, Refusal> {
+        let child = self.untold(id, "read the output of")?;
+        child.pump();
+        Ok(child.output(child.stdout.so_far(), child.stderr.so_far()))
+    }
+
+    /// Child `id`, whose end was not told yet.
+    fn untold(&mut self, id: u32, doing: &str) -> Result<&mut Child, Refusal> {
+        let child = self.known.get_mut(&id).filter(|child| !child.told);
+        child.ok_or_else(|| Refusal::new(format!("{doing} child {id}"), Errno::CHILD))
     }
 
     /// Sends a signal to the process group of child `id`; also to what a child that has ended left
@@ -222,16 +234,19 @@ impl Child {
         self.told && self.output_is_closed()
     }
 
+    fn output(
+        &self,
+        (stdout, dropped_stdout): (Vec<u8>, u64),
+        (stderr, dropped_stderr): (Vec<u8>, u64),
+    ) -> protocol::Output {
+        let dropped = dropped_stdout + dropped_stderr;
+        protocol::Output { pid: self.pid.as_raw_nonzero().get(), stdout, stderr, dropped }
+    }
+
     fn tell(&mut self, status: WaitStatus) -> ChildState {
         self.told = true;
-        let (stdout, dropped_stdout) = self.stdout.take();
-        let (stderr, dropped_stderr) = self.stderr.take();
-        let output = protocol::Output {
-            pid: self.pid.as_raw_nonzero().get(),
-            stdout,
-            stderr,
-            dropped: dropped_stdout + dropped_stderr,
-        };
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let output = self.output(stdout, stderr);
         match status.terminating_signal() {
             Some(signal) => ChildState::Signaled(signal, output),
             None => ChildState::Exited(status.exit_status().unwrap_or_default(), output),

@@ -107,6 +107,22 @@ fn output_that_a_descendant_holds_is_not_waited_for() {
 }
 
 #[test]
+fn output_so_far_is_told_and_stays() {
+    let mut stage = Stage::new();
+    let id = stage.shell("echo one; read line; echo two; exec sleep 30", b"\n");
+    let mut so_far = Vec::new();
+    while so_far != b"one\ntwo\n" {
+        stage.events.wait(Some(Duration::from_secs(20))).unwrap();
+        so_far = stage.children.output(id).unwrap().stdout;
+        assert!(b"one\ntwo\n".starts_with(&so_far), "{so_far:?}");
+    }
+    stage.children.kill(id, libc::SIGKILL).unwrap();
+    let ChildState::Signaled(9, output) = stage.wait(id) else { panic!() };
+    assert_eq!(output.stdout, b"one\ntwo\n");
+    assert_eq!(errno(stage.children.output(id)), libc::ECHILD);
+}
+
+#[test]
 fn a_signal_reaches_the_whole_group() {
     let mut stage = Stage::new();
     let id = stage.shell("sleep 30 | sleep 30; true", b"");

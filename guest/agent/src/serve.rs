@@ -31,7 +31,6 @@ pub(crate) struct Server {
     /// the next request.
     orphans: Option<OwnedFd>,
     ready_micros: u64,
-    loop_micros: u32,
 }
 
 /// What came from the port.
@@ -53,9 +52,8 @@ impl Server {
         if let Some(signals) = &orphans {
             events.watch_reading(signals, Source::Orphans)?;
         }
-        let loop_micros = speed::loop_micros();
         let ready_micros = boot_micros();
-        Ok(Server { port, events, children: Children::default(), orphans, ready_micros, loop_micros })
+        Ok(Server { port, events, children: Children::default(), orphans, ready_micros })
     }
 
     /// Serves until the port or the waiting itself fails.
@@ -170,7 +168,7 @@ impl Server {
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
         let done = |()| Reply::Done;
         match request {
-            Request::Hello => Ok(Reply::Hello(hello(self.ready_micros, self.loop_micros))),
+            Request::Hello => Ok(Reply::Hello(hello(self.ready_micros))),
             Request::WriteFile { path, data, mode } => files::write_file(&path, &data, mode).map(done),
             Request::ReadFile { path, max } => files::read_file(&path, max).map(Reply::Data),
             Request::ListDirectory { path } => files::list(&path).map(Reply::Names),
@@ -191,6 +189,7 @@ impl Server {
             Request::Wait { child, milliseconds } => {
                 self.wait(child, Duration::from_millis(milliseconds.into())).map(Reply::Child)
             }
+            Request::Output { child } => self.children.output(child).map(Reply::Said),
             Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
             Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
             Request::KernelLog { max } => {
@@ -225,7 +224,7 @@ impl Server {
     }
 }
 
-fn hello(ready_micros: u64, loop_micros: u32) -> Hello {
+fn hello(ready_micros: u64) -> Hello {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     Hello {
         version: protocol::VERSION,
@@ -233,7 +232,7 @@ fn hello(ready_micros: u64, loop_micros: u32) -> Hello {
         cpus: count_of_list(&online),
         page_size: page_size() as u32,
         ready_micros,
-        loop_micros,
+        loop_micros: speed::loop_micros(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How fast this guest is: a fixed loop, timed once.
+//! How fast this guest is: a fixed loop, timed whenever the lab says hello.
 //!
 //! Arithmetic alone would say little of an emulated machine, which is slowest at memory and at the
 //! way into the kernel and back, so the loop has some of each.

@@ -48,6 +48,11 @@ impl Output {
         self.pipe.is_none()
     }
 
+    /// What was kept so far, and how many bytes were not.
+    pub(crate) fn so_far(&self) -> (Vec<u8>, u64) {
+        (self.kept.clone(), self.dropped)
+    }
+
     /// What was kept, and how many bytes were not; from now on nothing is.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u64) {
         self.limit = 0;

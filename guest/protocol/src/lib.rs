@@ -16,4 +16,4 @@ pub use message::{ChildState, CpuPages, Hello, Output, Reply, Request, WriteMode
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
 /// Raised whenever a message changes; lab and agent refuse to talk across versions.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

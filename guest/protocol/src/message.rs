@@ -90,6 +90,12 @@ pub enum Request {
         /// How long, in milliseconds of the guest's clock; 0 only asks.
         milliseconds: u32,
     },
+    /// What a child has written so far, which stays for `Wait` to tell: [`Reply::Said`], or ECHILD
+    /// once its end was told.
+    Output {
+        /// From [`Reply::Started`].
+        child: u32,
+    },
     /// Sends a signal to a child's process group.
     Kill {
         /// From [`Reply::Started`].
@@ -156,6 +162,8 @@ pub enum Reply {
     Started(u32),
     /// To `Wait`.
     Child(ChildState),
+    /// To `Output`.
+    Said(Output),
     /// To `DrainTrace`.
     Pages {
         /// What each CPU had; a CPU with nothing is left out.
@@ -185,8 +193,9 @@ pub struct Hello {
     pub page_size: u32,
     /// CLOCK_BOOTTIME when the agent was ready, in microseconds.
     pub ready_micros: u64,
-    /// How long a fixed loop took that the agent ran once when it started, in microseconds: how fast
-    /// this guest is.
+    /// How long a fixed loop took that the agent ran to answer, in microseconds: how fast this guest
+    /// is, now and on this host. One that was measured before a snapshot would say how busy the host
+    /// was then.
     pub loop_micros: u32,
 }
 

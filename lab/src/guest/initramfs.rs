@@ -7,8 +7,10 @@ use crate::cache::{Cache, KeyBuilder};
 use anyhow::{Context, Result};
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
+use tempfile::NamedTempFile;
 
 /// Raised when the list of entries of [`of_init`] or their format changes.
 const LAYOUT: &str = "1";
@@ -90,6 +92,30 @@ pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
     Ok(entry.join(name))
 }
 
+/// A file in `directory`, gone when it is dropped: the initramfs `archive` with a bootconfig behind.
+pub fn with_bootconfig(archive: &Path, bootconfig: &str, directory: &Path) -> Result<NamedTempFile> {
+    let mut data = fs::read(archive).with_context(|| format!("cannot read `{}`", archive.display()))?;
+    append_bootconfig(&mut data, bootconfig);
+    let cannot = || format!("cannot write an initramfs to `{}`", directory.display());
+    let mut file = NamedTempFile::new_in(directory).with_context(cannot)?;
+    file.write_all(&data).with_context(cannot)?;
+    Ok(file)
+}
+
+/// As Documentation/admin-guide/bootconfig.rst has it:
+/// `[initrd][bootconfig][padding][size(le32)][checksum(le32)][#BOOTCONFIG\n]`, where the size has the
+/// padding in it, the checksum is the sum of so many bytes, and the whole is a multiple of four.
+fn append_bootconfig(archive: &mut Vec<u8>, bootconfig: &str) {
+    let from = archive.len();
+    archive.extend_from_slice(bootconfig.as_bytes());
+    pad(archive);
+    let size = (archive.len() - from) as u32;
+    let checksum = archive[from..].iter().fold(0_u32, |sum, &byte| sum.wrapping_add(byte.into()));
+    archive.extend_from_slice(&size.to_le_bytes());
+    archive.extend_from_slice(&checksum.to_le_bytes());
+    archive.extend_from_slice(b"#BOOTCONFIG\n");
+}
+
 /// One newc header, name and content, each padded to four bytes.
 fn append(archive: &mut Vec<u8>, inode: u32, mode: u32, device: (u32, u32), path: &str, data: &[u8]) {
     let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
@@ -150,6 +176,21 @@ mod tests {
         assert!(archive.contains("00000001000041ed"), "{archive}");
         assert!(archive.contains("0000000200002180"), "{archive}");
         assert!(archive.contains("0000000500000001"), "{archive}");
+    }
+
+    #[test]
+    fn a_bootconfig_stands_behind_the_archive_with_its_size_and_sum() {
+        let check = |archive: &[u8], bootconfig: &str, expect: &[u8]| {
+            let mut found = archive.to_vec();
+            append_bootconfig(&mut found, bootconfig);
+            assert_eq!(found, expect, "{bootconfig}");
+            assert_eq!(found.len() % 4, 0);
+        };
+        // Three letters of 0x61 and one byte of padding: 4 bytes, 0x123 in all.
+        check(b"cpio", "aaa", b"cpioaaa\0\x04\0\0\0\x23\x01\0\0#BOOTCONFIG\n");
+        check(b"cpio", "aaaa", b"cpioaaaa\x04\0\0\0\x84\x01\0\0#BOOTCONFIG\n");
+        // Padding makes the whole a multiple, not the bootconfig alone.
+        check(b"cpi", "aaaa", b"cpiaaaa\0\x05\0\0\0\x84\x01\0\0#BOOTCONFIG\n");
     }
 
     #[test]

@@ -122,11 +122,11 @@ impl Modules {
     }
 
     fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
-        let (kernel, source) = (build.kernel, build.source.display());
+        let kernel = build.kernel;
         let key = key(&kernel.key, called, files);
-        let waiting = || self.progress.line(format!("another lab is building the module {source}; waiting"));
+        let waiting = || self.progress.line(format!("another lab is building the module {called}; waiting"));
         let entry = self.cache.entry("modules", &key, waiting, |into| {
-            let what = format!("building the module {source} for {}", kernel.name);
+            let what = format!("building the module {called} for {}", kernel.name);
             let _task = self.progress.task(what, None);
             let copy = into.join("build");
             sources::write(files, &copy)?;

@@ -5,7 +5,7 @@
 
 use super::interrupt;
 use anyhow::{Context, Result, bail};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
@@ -148,10 +148,15 @@ impl Tool {
 
 /// Has the kernel send `signal` to the command when the thread that spawned it is gone.
 pub fn die_with_parent(command: &mut std::process::Command, signal: Signal) {
-    // SAFETY: between fork and exec the closure makes one system call and touches no memory that
+    let parent = getpid();
+    // SAFETY: between fork and exec the closure makes two system calls and touches no memory that
     // another thread could hold.
     unsafe {
-        command.pre_exec(move || Ok(set_parent_process_death_signal(Some(signal))?));
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(signal))?;
+            // A parent that was gone before it was asked for sends no signal.
+            if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+        });
     }
 }
 

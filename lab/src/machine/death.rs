@@ -43,10 +43,12 @@ pub enum Death {
         console: String,
     },
     /// A request was not answered in time.
-    #[error("the deadline of {:.1} s passed, waiting for {request}", after.as_secs_f64())]
+    #[error("the deadline of {} passed, waiting for {request}", deadline(*after, *scale))]
     Deadline {
-        /// The deadline.
+        /// The deadline, on the reference machine.
         after: Duration,
+        /// By how much it was longer for this guest.
+        scale: f64,
         /// What was waited for.
         request: String,
     },
@@ -70,7 +72,37 @@ impl Death {
     }
 }
 
+/// `3 s`, and what came of it on a slow guest.
+fn deadline(after: Duration, scale: f64) -> String {
+    if after < Duration::from_millis(100) {
+        return format!("{after:?}");
+    }
+    let shown = |seconds: f64| format!("{} s", (seconds * 10.0).round() / 10.0);
+    let seconds = after.as_secs_f64();
+    match shown(seconds * scale) {
+        longer if longer == shown(seconds) => longer,
+        longer => format!("{} ({longer} on this guest)", shown(seconds)),
+    }
+}
+
 /// A bounded tail of someone's output, on lines of its own.
 fn said(text: &str) -> String {
     if text.trim().is_empty() { String::new() } else { format!("\n{}", tail(text, 12)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_told_as_it_was_written_and_as_it_was() {
+        let check = |millis, scale, expect| {
+            assert_eq!(deadline(Duration::from_millis(millis), scale), expect);
+        };
+        check(3000, 1.0, "3 s");
+        check(3000, 1.01, "3 s");
+        check(3000, 1.5, "3 s (4.5 s on this guest)");
+        check(1500, 2.0, "1.5 s (3 s on this guest)");
+        check(5, 2.0, "5ms");
+    }
 }

@@ -1,9 +1,9 @@
 //! The memory of a guest that panicked, as a file that crash and drgn open.
 //!
-//! It is an ELF file. QEMU's compressed format, a quarter of its size on disk, names no architecture
-//! and pages of 64 KiB for every arm64 guest (seen in 7.2), and drgn does not open that.
+//! It is an ELF file. QEMU's compressed format would be a quarter of its size on disk, but drgn does
+//! not open what QEMU 7.2 writes of an arm64 guest ("ARCH_NAME: Key has no value").
 //! QEMU writes it into a pipe, and what is zero becomes a hole in the file: of 512 MB of memory that
-//! was just booted 25 MB are written. On a busy disk all of it took 9 s, and this takes half a second.
+//! was just booted 25 MB are written, and a disk that is busy has less to do.
 
 use super::{Machine, monitor::Monitor};
 use crate::host::interrupt;

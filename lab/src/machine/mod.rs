@@ -201,7 +201,7 @@ impl Machine {
         }
         match error {
             FrameError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Death::Deadline { after: within, request }
+                Death::Deadline { after: within, scale: 1.0, request }
             }
             FrameError::Io(_) | FrameError::Closed => match self.qemu.wait_timeout(Duration::from_secs(1)) {
                 Ok(Some(output)) => {
@@ -256,6 +256,7 @@ fn described(request: &Request) -> String {
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
         Request::Wait { .. } => "the end of a process".into(),
+        Request::Output { .. } => "the output of a process".into(),
         other => {
             let name = format!("{other:?}");
             format!("`{}`", name.split([' ', '{', '(']).next().unwrap_or_default())

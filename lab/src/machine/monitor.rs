@@ -104,7 +104,10 @@ fn ending_of(event: &qmp::Event) -> Option<Ending> {
         qmp::Event::SHUTDOWN { data, .. } if data.reason == qmp::ShutdownCause::guest_reset => {
             Some(Ending::Rebooted)
         }
-        qmp::Event::SHUTDOWN { .. } => Some(Ending::PoweredOff),
+        qmp::Event::SHUTDOWN { data, .. } if data.reason == qmp::ShutdownCause::guest_shutdown => {
+            Some(Ending::PoweredOff)
+        }
+        // Whatever else ends QEMU is not its guest's doing: a signal, an error of the host's.
         _ => None,
     }
 }

@@ -4,11 +4,43 @@ use super::{Recorder, read};
 use crate::{
     machine::Death,
     plan::Plan,
-    scenario::{Errno, nearest},
+    scenario::{Errno, Scenario, nearest},
 };
 use protocol::{Reply, Request};
 
+/// What the kernel says when it refuses a bootconfig, or a part of one: at level error, in
+/// init/main.c and kernel/trace/trace_boot.c. The boot goes on without.
+fn refused_bootconfig(log: &str) -> Option<String> {
+    const BEGINNINGS: [&str; 5] = [
+        "trace_boot: ",
+        "Failed to parse bootconfig",
+        "Failed to init bootconfig",
+        "'bootconfig' found",
+        "bootconfig ",
+    ];
+    let text = |line| -> Option<&str> {
+        let line: &str = str::strip_prefix(line, "<3>")?;
+        // Behind the time, where the kernel writes it.
+        Some(if line.starts_with('[') { line.split_once("] ")?.1 } else { line })
+    };
+    let of_bootconfig = |text: &&str| BEGINNINGS.iter().any(|begins| text.starts_with(begins));
+    let errors = log.lines().filter_map(text);
+    let refused: Vec<_> = errors.filter(of_bootconfig).take(REFUSALS_SHOWN).collect();
+    (!refused.is_empty()).then(|| format!("the kernel refused the bootconfig: {}", refused.join("\n")))
+}
+
+/// The most lines of a refused bootconfig that are shown.
+const REFUSALS_SHOWN: usize = 8;
+
 impl Recorder<'_> {
+    /// `Some` says what the kernel refused of what it was given for its boot.
+    pub(super) fn unbooted(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
+        match scenario.bootconfig {
+            Some(_) => Ok(refused_bootconfig(&self.kernel_log()?)),
+            None => Ok(None),
+        }
+    }
+
     /// Makes the plan's writes. `Some` says which one the kernel refused, and why.
     pub(super) fn arm(&mut self, plan: &Plan) -> Result<Option<String>, Death> {
         let requests: Vec<_> = plan
@@ -52,5 +84,28 @@ impl Recorder<'_> {
         let nearest = nearest(symbol, functions());
         let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
         Some(format!("`{symbol}` is no function of this kernel{nearest}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bootconfig_that_is_refused_is_told_in_the_kernels_words() {
+        let check = |log: &str, expect: Option<&str>| assert_eq!(refused_bootconfig(log).as_deref(), expect);
+        check("<6>[    0.000000] Load bootconfig: 24 bytes 3 nodes\n<3>[    0.1] pci: no\n", None);
+        check(
+            "<3>Failed to parse bootconfig: No closing brace at 12.\n",
+            Some("the kernel refused the bootconfig: Failed to parse bootconfig: No closing brace at 12."),
+        );
+        check(
+            "<3>[    0.1] trace_boot: Failed to add probe: p:kprobes/x nope\n\
+             <3>[    0.1] trace_boot: Failed to enable event node: kprobes:x\n",
+            Some(
+                "the kernel refused the bootconfig: trace_boot: Failed to add probe: p:kprobes/x nope\n\
+                 trace_boot: Failed to enable event node: kprobes:x",
+            ),
+        );
     }
 }

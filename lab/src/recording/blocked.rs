@@ -1,12 +1,12 @@
 //! What tasks are doing when a deadline passes, as sysrq tells.
 
-use super::Recorder;
+use super::{Recorder, Recording};
 use crate::{
     machine::Death,
     verdict::{Splat, blocked_stacks},
 };
 use protocol::{Request, WriteMode};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long an agent that may be gone is asked, on the reference machine.
 const ASK_DEADLINE: Duration = Duration::from_millis(1500);
@@ -15,12 +15,19 @@ const ASK_DEADLINE: Duration = Duration::from_millis(1500);
 const KEYS: [&str; 2] = ["w", "l"];
 
 impl Recorder<'_> {
-    /// The stacks of blocked tasks, and of what runs on each CPU.
+    /// What the step that hangs has said so far, and where everything is.
     ///
     /// # Errors
     /// An agent that does not answer any more.
-    pub(super) fn blocked(&mut self) -> Result<Vec<Splat>, Death> {
-        self.until = Instant::now() + ASK_DEADLINE.mul_f64(self.scale);
+    pub(super) fn look_at_hang(&mut self, recording: &mut Recording) -> Result<(), Death> {
+        self.give(ASK_DEADLINE);
+        self.said_so_far(recording)?;
+        recording.stacks = self.blocked()?;
+        Ok(())
+    }
+
+    /// The stacks of blocked tasks, and of what runs on each CPU.
+    fn blocked(&mut self) -> Result<Vec<Splat>, Death> {
         for key in KEYS {
             let path = "/proc/sysrq-trigger".to_owned();
             let write = Request::WriteFile { path, data: key.into(), mode: WriteMode::Truncate };

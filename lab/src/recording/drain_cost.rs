@@ -44,7 +44,7 @@ pub(crate) fn drain_cost(
     directory: &Path,
     within: Duration,
 ) -> Result<DrainCost, Death> {
-    let mut recorder = Recorder::new(kernel, machine, guest, directory, Instant::now() + within);
+    let mut recorder = Recorder::new(kernel, machine, guest, directory, within);
     if let Some(reason) = recorder.arm(&Plan::of(scenario))? {
         return Err(Death::Lab(anyhow!("cannot arm the trace: {reason}")));
     }

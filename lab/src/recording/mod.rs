@@ -138,15 +138,9 @@ pub fn record(
 ) -> Recording {
     let mut recording = Recording::default();
     let mut stage = String::from("arming the trace");
-    let timeout = scenario.timeout.mul_f64(time_scale(machine.hello()));
-    let mut recorder = Recorder::new(kernel, machine, guest, directory, Instant::now() + timeout);
+    let mut recorder = Recorder::new(kernel, machine, guest, directory, scenario.timeout);
     recorder.modules = modules.clone();
-    if let Err(death) = recorder.run(scenario, kernel, &mut recording, &mut stage) {
-        // What was left of it for the last request says nothing.
-        let death = match death {
-            Death::Deadline { request, .. } => Death::Deadline { after: timeout, request },
-            death => death,
-        };
+    if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
         recording.die(death, &stage);
         if recording.kernel_log.is_empty() {
             recording.kernel_log = recorder.machine.console();
@@ -168,7 +162,11 @@ struct Recorder<'a> {
     modules: BTreeMap<Wanted, Module>,
     directory: &'a Path,
     kernel: &'a Kernel,
+    /// The time for what goes on now, on the reference machine, and when it is over here.
+    time: Duration,
     until: Instant,
+    /// The step and the number of a workload that has not ended yet.
+    running: Option<(usize, u32)>,
     /// By how much this guest is slower than the reference machine, at least 1.
     scale: f64,
     /// Files that are in the guest already.
@@ -186,16 +184,19 @@ impl<'a> Recorder<'a> {
         machine: &'a mut Machine,
         guest: &'a Guest,
         directory: &'a Path,
-        until: Instant,
+        time: Duration,
     ) -> Recorder<'a> {
+        let scale = time_scale(machine.hello());
         Recorder {
-            scale: time_scale(machine.hello()),
+            scale,
             machine,
             guest,
             modules: BTreeMap::new(),
             directory,
             kernel,
-            until,
+            time,
+            until: Instant::now() + time.mul_f64(scale),
+            running: None,
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
             tape: None,
@@ -206,13 +207,15 @@ impl<'a> Recorder<'a> {
     fn run(
         &mut self,
         scenario: &Scenario,
-        kernel: &Kernel,
         recording: &mut Recording,
         stage: &mut String,
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
-        self.open_text(scenario, kernel)?;
-        recording.unarmed = self.load_hooks(scenario)?;
+        recording.unarmed = self.unbooted(scenario)?;
+        self.open_text(scenario)?;
+        if recording.unarmed.is_none() {
+            recording.unarmed = self.load_hooks(scenario)?;
+        }
         self.remember_text()?;
         if recording.unarmed.is_none() {
             recording.unarmed = self.arm(&plan)?;
@@ -227,17 +230,16 @@ impl<'a> Recorder<'a> {
         // A guest that still answers has more to tell than that time was up.
         match &ended {
             Ok(()) => {}
-            Err(Death::Deadline { .. }) => match self.blocked() {
-                Ok(stacks) => recording.stacks = stacks,
-                Err(death) => {
+            Err(Death::Deadline { .. }) => {
+                if let Err(death) = self.look_at_hang(recording) {
                     recording.notes.push(format!("the stacks of blocked tasks are not known: {death}"));
                     return ended;
                 }
-            },
+            }
             Err(_) => return ended,
         }
         let during = if ended.is_ok() { "collecting the trace" } else { stage.as_str() }.to_owned();
-        self.until = Instant::now() + COLLECT_DEADLINE.mul_f64(self.scale);
+        self.give(COLLECT_DEADLINE);
         let collected = self.collect(scenario, &before, recording);
         *stage = during;
         ended.and(collected)
@@ -256,8 +258,14 @@ impl<'a> Recorder<'a> {
             if matches!(step.value, Step::Write(_) | Step::Unload(_)) {
                 self.drain(false)?;
             }
-            let result = self.step(index + 1, step)?;
-            recording.steps.push(result);
+            let result = self.step(index + 1, step);
+            let ended = result.as_ref().err().map(|_| StepResult {
+                text: step.text.clone(),
+                detail: "it did not end".into(),
+                ..StepResult::default()
+            });
+            recording.steps.extend(ended);
+            recording.steps.push(result?);
             if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::Insert(_)) {
                 self.learn_formats()?;
             }
@@ -291,15 +299,31 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Asks one thing within what is left of the scenario's time.
+    /// From now on there is so much time, on the reference machine.
+    fn give(&mut self, time: Duration) {
+        self.time = time;
+        self.until = Instant::now() + time.mul_f64(self.scale);
+    }
+
+    /// Asks one thing within what is left of the time.
     fn call(&mut self, request: &Request) -> Result<Reply, Death> {
         let within = self.until.saturating_duration_since(Instant::now());
-        self.machine.call(request, within)
+        self.machine.call(request, within).map_err(|death| self.in_whole(death))
     }
 
     fn call_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, Death> {
         let within = self.until.saturating_duration_since(Instant::now());
-        self.machine.call_all(requests, within)
+        self.machine.call_all(requests, within).map_err(|death| self.in_whole(death))
+    }
+
+    /// What was left of the time for its last request says nothing.
+    fn in_whole(&self, death: Death) -> Death {
+        match death {
+            Death::Deadline { request, .. } => {
+                Death::Deadline { after: self.time, scale: self.scale, request }
+            }
+            death => death,
+        }
     }
 
     /// Reads several files at once; one that cannot be read is left out.

@@ -1,7 +1,8 @@
 //! Steps: each does one thing in the guest and checks what came of it.
 
-use super::{CHUNK, Recorder, read, unexpected};
+use super::{CHUNK, Recorder, Recording, read, unexpected};
 use crate::{
+    host::process::tail,
     machine::{Death, TIME_SCALE},
     report::StepResult,
     scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Workload, Write, Written},
@@ -18,6 +19,9 @@ const OUTPUT_MAX: u32 = 256 << 10;
 
 /// How long one wait for a workload is; between waits the trace is drained.
 const WAIT_MILLIS: u32 = 20;
+
+/// The lines of output that are shown of a workload that did not end.
+const SHOWN: usize = 12;
 
 /// The permissions of a pushed program.
 const EXECUTABLE: u32 = 0o755;
@@ -58,9 +62,10 @@ impl Recorder<'_> {
             Ok(child) => child,
             Err(reason) => return Ok(vec![reason]),
         };
+        self.running = Some((number, child));
         let (ended, said) = self.wait(child)?;
-        output.push(self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?);
-        output.push(self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?);
+        self.running = None;
+        output.extend(self.keep_output(number, &said)?);
         let mut failures = Vec::new();
         let expected = format!("exit status {}", step.exit);
         if ended != expected {
@@ -182,6 +187,35 @@ impl Recorder<'_> {
             check_text(step.read.as_str(), step.text.as_ref(), data, &mut failures);
         }
         Ok(failures)
+    }
+
+    /// Stores what the workload of a step that did not end has written so far, and shows how it ends.
+    pub(super) fn said_so_far(&mut self, recording: &mut Recording) -> Result<(), Death> {
+        let Some((number, child)) = self.running.take() else { return Ok(()) };
+        let said = match self.call(&Request::Output { child })? {
+            Reply::Said(said) => said,
+            // Its end was on its way when the time was up.
+            Reply::Errno { .. } => return Ok(()),
+            other => return Err(unexpected("the output of a process", &other)),
+        };
+        let kept = self.keep_output(number, &said)?;
+        let Some(step) = recording.steps.last_mut() else { return Ok(()) };
+        step.output.extend(kept);
+        for (what, text) in [("stdout", &said.stdout), ("stderr", &said.stderr)] {
+            if !text.is_empty() {
+                step.detail +=
+                    &format!("; its {what} so far:\n{}", tail(&String::from_utf8_lossy(text), SHOWN));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a workload's stdout and stderr.
+    fn keep_output(&self, number: usize, said: &Output) -> Result<[String; 2], Death> {
+        Ok([
+            self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?,
+            self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?,
+        ])
     }
 
     fn make_directory(&mut self, step: &MakeDirectory) -> Result<Vec<String>, Death> {

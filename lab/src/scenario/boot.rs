@@ -31,6 +31,71 @@ impl KernelParameter {
     }
 }
 
+/// A bootconfig, as Documentation/admin-guide/bootconfig.rst describes it: what the kernel's own
+/// command line has no room or no words for, such as whole trace events with filters and actions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bootconfig(String);
+
+impl Bootconfig {
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the text has this word in it, as far as its separators tell.
+    fn mentions(&self, word: &str) -> bool {
+        has_word(&self.0, word)
+    }
+}
+
+/// XBC_DATA_MAX is 32767 bytes, and the kernel refuses as much as that; three may be padding.
+const BOOTCONFIG_MAX: usize = 32 * 1024 - 5;
+
+impl FromText for Bootconfig {
+    const EXPECTED: &'static str = "a bootconfig";
+
+    fn from_text(text: &str) -> Result<Bootconfig, String> {
+        let printable = |c: char| c.is_ascii_graphic() || matches!(c, ' ' | '\t' | '\n');
+        if let Some(c) = text.chars().find(|&c| !printable(c)) {
+            return Err(format!("{c:?} in a bootconfig, expected printable ASCII"));
+        }
+        if text.trim().is_empty() {
+            return Err("nothing in it, expected a bootconfig".to_owned());
+        }
+        if text.len() > BOOTCONFIG_MAX {
+            return Err(format!("{} bytes of bootconfig, expected at most {BOOTCONFIG_MAX}", text.len()));
+        }
+        Ok(Bootconfig(text.to_owned()))
+    }
+}
+
+from_text!(Bootconfig, { "type": "string", "examples": ["ftrace.event.initcall.enable"] });
+
+/// What is at odds in how a scenario's machine shall come to life.
+pub(super) fn conflict(
+    fresh: Option<Fresh>,
+    cmdline: &Cmdline,
+    bootconfig: Option<&Bootconfig>,
+) -> Option<String> {
+    let (key, what) = match bootconfig {
+        Some(_) => ("bootconfig", "a bootconfig is"),
+        None if !cmdline.0.is_empty() => ("cmdline", "kernel parameters are"),
+        None => return None,
+    };
+    (fresh == Some(Fresh::Snapshot))
+        .then(|| format!("`snapshot` and `{key}`, expected `boot`: {what} for a boot"))
+}
+
+/// Whether what is given to the boot may define an event of this name.
+pub(super) fn mentions(cmdline: &Cmdline, bootconfig: Option<&Bootconfig>, name: &str) -> bool {
+    cmdline.mentions(name) || bootconfig.is_some_and(|config| config.mentions(name))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let separators = [':', '/', ',', ';', '=', '"', '\'', '.', '{', '}'];
+    text.split(|c: char| c.is_whitespace() || separators.contains(&c)).any(|part| part == word)
+}
+
 /// arm64's COMMAND_LINE_SIZE is 2048; the lab and a kernel's own file need some of it.
 const CMDLINE_MAX: usize = 1536;
 
@@ -74,9 +139,8 @@ pub struct Cmdline(pub Vec<KernelParameter>);
 
 impl Cmdline {
     /// Whether the text of a parameter has this word in it, as far as its separators tell.
-    pub(super) fn mentions(&self, word: &str) -> bool {
-        let separators = [':', '/', ',', ';', '=', ' ', '"'];
-        self.0.iter().any(|parameter| parameter.0.split(separators).any(|part| part == word))
+    fn mentions(&self, word: &str) -> bool {
+        self.0.iter().any(|parameter| has_word(&parameter.0, word))
     }
 
     fn checked<E: Error>(self) -> Result<Cmdline, E> {
@@ -169,5 +233,29 @@ mod tests {
         check("ä", Err("not ASCII"));
         check("{ a: b }", Err("expected kernel parameters, as a list or separated by spaces"));
         check(&"a".repeat(2000), Err("2001 characters of kernel parameters, expected at most 1536"));
+    }
+
+    #[test]
+    fn a_bootconfig_is_what_the_kernel_takes() {
+        let check = |text: &str, expect: Result<(), &str>| match (Bootconfig::from_text(text), expect) {
+            (Ok(found), Ok(())) => assert_eq!(found.as_str(), text),
+            (Err(found), Err(expect)) => assert!(found.contains(expect), "{found}"),
+            (found, expect) => panic!("found {found:?}, expected {expect:?}"),
+        };
+        check("# why\nftrace {\n\ttracer = function\n}\n", Ok(()));
+        check(&"a".repeat(BOOTCONFIG_MAX), Ok(()));
+        check(&"a".repeat(BOOTCONFIG_MAX + 1), Err("32764 bytes of bootconfig, expected at most 32763"));
+        check(" \n", Err("nothing in it"));
+        check("a = \u{1b}[2J", Err("expected printable ASCII"));
+        check("a = ä", Err("expected printable ASCII"));
+    }
+
+    #[test]
+    fn an_event_is_mentioned_where_it_may_be_defined() {
+        let cmdline = Cmdline(split("kprobe_event=p:g/one,vfs_read").unwrap());
+        let config = Bootconfig("ftrace.event.kprobes.two {\n probes = \"vfs_read\"\n}".to_owned());
+        for (name, expect) in [("one", true), ("two", true), ("on", false), ("two_more", false)] {
+            assert_eq!(mentions(&cmdline, Some(&config), name), expect, "{name}");
+        }
     }
 }

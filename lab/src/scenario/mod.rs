@@ -35,7 +35,7 @@ pub(crate) mod text;
 pub use allowed::Allowed;
 pub use amount::Amount;
 pub use bind::{Bind, Same};
-pub use boot::{Cmdline, Fresh, KernelParameter};
+pub use boot::{Bootconfig, Cmdline, Fresh, KernelParameter};
 pub use check::{Pattern, TextCheck};
 pub use command::CommandLine;
 pub use errno::Errno;
@@ -91,6 +91,8 @@ pub struct Scenario {
     pub fresh: Fresh,
     /// Kernel parameters of a machine that boots for it.
     pub cmdline: Cmdline,
+    /// What the kernel reads behind its initramfs when it boots.
+    pub bootconfig: Option<Bootconfig>,
     /// What it is many scenarios of; [`load_all`] makes them.
     pub matrix: Option<Matrix>,
     /// What is armed before the first step.
@@ -169,6 +171,11 @@ struct Document {
     /// What they trace from boot on stays in the trace.
     #[serde(default)]
     cmdline: Cmdline,
+    /// A bootconfig, such as one for boot-time tracing; the machine boots for this scenario alone.
+    /// What it traces from boot on stays in the trace. Whatever the kernel refuses of it fails the
+    /// scenario.
+    #[serde(default)]
+    bootconfig: Option<Bootconfig>,
     /// Makes this file many scenarios.
     #[serde(default)]
     matrix: Option<Matrix>,
@@ -192,6 +199,11 @@ struct Document {
 }
 
 impl Scenario {
+    /// Whether its machine's boot is given something that may trace it.
+    pub fn traces_boot(&self) -> bool {
+        !self.cmdline.0.is_empty() || self.bootconfig.is_some()
+    }
+
     /// Reads and parses a scenario file.
     ///
     /// # Errors
@@ -217,10 +229,11 @@ impl Scenario {
             requires: document.requires,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             fresh: match document.fresh {
-                None if !document.cmdline.0.is_empty() => Fresh::Boot,
+                None if !document.cmdline.0.is_empty() || document.bootconfig.is_some() => Fresh::Boot,
                 fresh => fresh.unwrap_or_default(),
             },
             cmdline: document.cmdline,
+            bootconfig: document.bootconfig,
             matrix: document.matrix,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),

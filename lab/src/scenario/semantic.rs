@@ -2,7 +2,7 @@
 //! values used before they are bound.
 
 use super::{
-    Amount, Document, EventSpec, Expectation, Fresh, Step,
+    Amount, Document, EventSpec, Expectation, Step, boot,
     expect::{EventMatch, Hist, Latency, Pairs, Stats},
     locate::{At, Problem},
     matrix,
@@ -83,8 +83,7 @@ pub(super) fn check(document: &Document) -> Checked {
     if document.steps.is_empty() && document.expect.is_empty() {
         return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
     }
-    if document.fresh == Some(Fresh::Snapshot) && !document.cmdline.0.is_empty() {
-        let message = "`snapshot` and `cmdline`, expected `boot`: kernel parameters are for a boot";
+    if let Some(message) = boot::conflict(document.fresh, &document.cmdline, document.bootconfig.as_ref()) {
         return problem(&[At::Key("fresh")], message);
     }
     document.matrix.as_ref().map_or(Ok(()), matrix::check)?;
@@ -254,9 +253,9 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether a kernel parameter or what a step writes defines this event, as far as its text tells.
+    /// Whether what the boot is given or what a step writes defines this event, as far as its text tells.
     fn defined_elsewhere(&self, name: &str) -> bool {
-        self.document.cmdline.mentions(name)
+        boot::mentions(&self.document.cmdline, self.document.bootconfig.as_ref(), name)
             || self.steps().any(|step| match step {
                 Step::Write(write) if write.write.ends_with("_events") => {
                     write.text.lines().any(|line| line.split([':', '/', ' ', ';']).any(|word| word == name))

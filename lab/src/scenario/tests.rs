@@ -91,7 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
+expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
 did you mean `steps`?"#,
     );
     check(
@@ -363,6 +363,9 @@ fn kernel_parameters_are_for_a_boot_of_the_scenarios_own() {
     check("fresh: boot", Fresh::Boot, 0);
     check("cmdline: ftrace=function ro", Fresh::Boot, 2);
     check("fresh: boot\ncmdline: [ ro ]", Fresh::Boot, 1);
+    check("bootconfig: ftrace.tracer = nop", Fresh::Boot, 0);
+    let both = error("summary: x\nfresh: snapshot\nbootconfig: a\nsteps: [ { read: /proc/version } ]");
+    assert!(both.contains("fresh: `snapshot` and `bootconfig`\n"), "{both}");
     let both = error("summary: x\nfresh: snapshot\ncmdline: [ ro ]\nsteps: [ { read: /proc/version } ]");
     assert!(both.contains("fresh: `snapshot` and `cmdline`\n") && both.contains("expected `boot`"), "{both}");
     let defined = "cmdline: kprobe_event=p:g/seen,vfs_read\nexpect: [ { count: { event: NAME, is: 1 } } ]";

@@ -126,7 +126,12 @@ mod tests {
         let splats = find_splats("Unable to handle kernel NULL pointer dereference at virtual address 0\n");
         check(Recording { splats, ..dead(of_init()) }, vec![], Status::Oops, "Attempted to kill init");
         check(dead(panic("sysrq")), vec![], Status::Panic, "sysrq, during step 2");
-        check(dead(Death::Deadline { after, request: "x".into() }), vec![], Status::Hang, "3.0 s");
+        check(
+            dead(Death::Deadline { after, scale: 1.0, request: "x".into() }),
+            vec![],
+            Status::Hang,
+            "deadline of 3 s passed",
+        );
         check(
             dead(Death::PoweredOff { console: String::new() }),
             vec![],

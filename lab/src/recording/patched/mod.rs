@@ -6,10 +6,7 @@ mod places;
 use super::{Recorder, unexpected};
 use crate::{
     guest::Module,
-    kernel::{
-        Kernel,
-        text::{Binary, INSTRUCTION, JumpTable},
-    },
+    kernel::text::{Binary, INSTRUCTION, JumpTable},
     machine::Death,
     scenario::{Scenario, Step, Text, TextPlace, Word},
     trace::Symbols,
@@ -46,7 +43,7 @@ pub(super) struct Patched {
 
 impl Recorder<'_> {
     /// Reads vmlinux, if the scenario looks at patched text.
-    pub(super) fn open_text(&mut self, scenario: &Scenario, kernel: &Kernel) -> Result<(), Death> {
+    pub(super) fn open_text(&mut self, scenario: &Scenario) -> Result<(), Death> {
         let looks = scenario.steps.iter().filter_map(|step| match &step.value {
             Step::Text(step) => Some(step.clone()),
             _ => None,
@@ -55,7 +52,7 @@ impl Recorder<'_> {
         if steps.is_empty() {
             return Ok(());
         }
-        let path = kernel.vmlinux();
+        let path = self.kernel.vmlinux();
         let read = || format!("cannot read the text of `{}`", path.display());
         let texts = Binary::vmlinux(&path).and_then(Texts::new).with_context(read).map_err(Death::Lab)?;
         self.compare_jump_tables(&texts, &path)?;

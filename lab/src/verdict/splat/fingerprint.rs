@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 const TOP: usize = 4;
 
 /// Functions that report a splat, or that every task waits in, and are not where it comes from.
-const REPORTERS: [&str; 34] = [
+const REPORTERS: [&str; 32] = [
     "dump_backtrace",
     "show_stack",
     "dump_stack",
@@ -32,8 +32,6 @@ const REPORTERS: [&str; 34] = [
     "__might_sleep",
     "__might_resched",
     "print_report",
-    "kasan_report",
-    "__asan_report_load8_noabort",
     "nmi_cpu_backtrace",
     "nmi_trigger_cpumask_backtrace",
     "arch_trigger_cpumask_backtrace",
@@ -43,6 +41,9 @@ const REPORTERS: [&str; 34] = [
     "schedule_timeout",
     "schedule_preempt_disabled",
 ];
+
+/// How the functions begin that compilers call for the sanitizers, and those that report for them.
+const SANITIZERS: [&str; 7] = ["__asan_", "kasan_", "__kasan_", "__ubsan_", "ubsan_", "__tsan_", "kcsan_"];
 
 /// Twelve hexadecimal digits of a splat. Where it has no frames, its title counts instead, without
 /// numbers.
@@ -63,8 +64,12 @@ pub(super) fn of(kind: &str, title: &str, frames: &[Frame]) -> String {
 
 /// The frames from the first on that says something; all of them if none does.
 pub(super) fn telling(frames: &[Frame]) -> &[Frame] {
-    let first = frames.iter().position(|frame| !REPORTERS.contains(&bare(&frame.symbol)));
+    let first = frames.iter().position(|frame| !is_reporter(bare(&frame.symbol)));
     &frames[first.unwrap_or_default()..]
+}
+
+fn is_reporter(symbol: &str) -> bool {
+    REPORTERS.contains(&symbol) || SANITIZERS.iter().any(|begins| symbol.starts_with(begins))
 }
 
 /// A symbol without what a compiler put behind it: `.isra.0`, `.constprop.0`, `.cold`.
@@ -105,6 +110,9 @@ mod tests {
         assert_eq!(one.len(), 12);
         let reported = of("oops", "", &frames(&[("panic", 1), ("f", 12), ("g", 1), ("h", 1), ("i", 1)]));
         assert_eq!(one, reported);
+        let sanitized =
+            of("oops", "", &frames(&[("__asan_load4", 1), ("f", 2), ("g", 1), ("h", 1), ("i", 1)]));
+        assert_eq!(one, sanitized);
     }
 
     #[test]
