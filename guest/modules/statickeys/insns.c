@@ -12,6 +12,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "statickeys.h"
 
 #define LABEL_MAX 64
@@ -172,6 +173,19 @@ static noinline long run_mrs(long x)
 	return value & ~0x3c0UL ? -1 : x;
 }
 
+static noinline long run_extable(long x)
+{
+	long value;
+
+	asm volatile("	.globl	insn_extable\n"
+		     "insn_extable:\n"
+		     "	ldr	%0, %1\n"
+		     "9:\n"
+		     EXTABLE(insn_extable, 9b)
+		     : "=r" (value) : "Q" (x) : "memory");
+	return value;
+}
+
 static noinline long run_hint(long x)
 {
 	asm volatile("	.globl	insn_hint\n"
@@ -215,6 +229,7 @@ static const struct {
 	{ "add", run_add },
 	{ "window", run_window },
 	{ "mrs", run_mrs },
+	{ "extable", run_extable },
 	{ "hint", run_hint },
 	{ "brk", run_brk },
 };
