@@ -15,9 +15,10 @@
 //! | [`report`] | verdicts → terminal, JSON, JUnit |
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
-//! everything that was built or downloaded lives. [`run`] goes through all of it for many scenarios,
+//! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
 //! [`stored`] looks at what it left behind.
 
+pub mod arm64;
 pub mod bench;
 pub mod cache;
 pub mod guest;

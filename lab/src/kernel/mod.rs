@@ -7,6 +7,7 @@ mod make;
 mod source;
 mod spec;
 mod stamp;
+pub mod text;
 mod toolchain;
 mod tree;
 mod version;

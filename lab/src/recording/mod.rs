@@ -10,6 +10,7 @@ mod enabled;
 mod hooks;
 mod left;
 mod modules;
+mod patched;
 mod steps;
 mod tape;
 
@@ -173,6 +174,8 @@ struct Recorder<'a> {
     /// Where the functions of modules that were loaded are, as /proc/kallsyms has them.
     module_symbols: String,
     tape: Option<Tape>,
+    /// What is known of the kernel's code, if the scenario looks at it.
+    patched: Option<patched::Patched>,
 }
 
 impl<'a> Recorder<'a> {
@@ -197,6 +200,7 @@ impl<'a> Recorder<'a> {
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
             tape: None,
+            patched: None,
         }
     }
 
@@ -208,9 +212,11 @@ impl<'a> Recorder<'a> {
     ) -> Result<(), Death> {
         let plan = Plan::of(scenario);
         recording.unarmed = self.unbooted(scenario)?;
+        self.open_text(scenario)?;
         if recording.unarmed.is_none() {
             recording.unarmed = self.load_hooks(scenario)?;
         }
+        self.remember_text()?;
         if recording.unarmed.is_none() {
             recording.unarmed = self.arm(&plan)?;
         }

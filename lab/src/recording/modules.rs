@@ -36,6 +36,7 @@ impl Recorder<'_> {
         let failures = self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)?;
         if failures.is_empty() && errno.is_none() {
             self.learn_symbols(&module)?;
+            self.learn_text(&module)?;
         }
         Ok(failures)
     }

@@ -42,6 +42,7 @@ impl Recorder<'_> {
             Step::Hook(step) => self.hook(step)?,
             Step::Hits(step) => self.hits(step)?,
             Step::EnabledFunctions(step) => self.enabled_functions(step, &mut found)?,
+            Step::Text(step) => self.patched(step, &mut found)?,
         };
         result.passed = failures.is_empty();
         result.detail = if result.passed { found } else { failures.join("\n") };

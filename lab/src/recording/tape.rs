@@ -139,7 +139,7 @@ impl Recorder<'_> {
     }
 
     /// The functions of the kernel and of modules by address.
-    fn text_symbols(&self) -> Result<String, Death> {
+    pub(super) fn text_symbols(&self) -> Result<String, Death> {
         let kernel = self.kernel.functions().map_err(Death::Lab)?;
         Ok([kernel, &self.module_symbols].concat())
     }

@@ -25,6 +25,7 @@ mod matrix;
 mod module;
 mod names;
 mod nearest;
+mod patched;
 mod semantic;
 mod sequence;
 mod span;
@@ -56,6 +57,7 @@ pub use names::{
     ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
     ProbePoint, StaticName,
 };
+pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};
 pub use sequence::{Sequence, SequenceStep};
 pub use span::Span;
 pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};

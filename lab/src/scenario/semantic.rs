@@ -134,6 +134,7 @@ fn check_step(step: &Step, path: &[At]) -> Checked {
             &below(path, At::Key("text")),
             "text of a read that fails, expected only one of errno and text",
         ),
+        Step::Text(text) => text.check(path),
         _ => Ok(()),
     }
 }

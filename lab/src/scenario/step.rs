@@ -8,6 +8,7 @@ use super::{
     keyed::verb_keyed,
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
+    patched::Text,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +37,8 @@ verb_keyed! {
         "hits" => Hits,
         /// `enabled_functions: vfs_write`
         "enabled_functions" => EnabledFunctions,
+        /// `text: { at: vfs_write }`
+        "text" => Text,
     }
 }
 

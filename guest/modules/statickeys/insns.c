@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A function for each kind of instruction that a kprobe cannot execute out of
+ * line, and one for each kind of place where there may be no kprobe. The
+ * instruction meant has a label of its own, insn_NAME.
+ */
+#include <linux/atomic.h>
+#include <linux/compiler.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "compat.h"
+#include "statickeys.h"
+
+#define LABEL_MAX 64
+
+/*
+ * A branch of some kind: 1 where it was taken, else 2. The label is global so
+ * that there can be only one of it.
+ */
+#define BRANCH(name, setup, instruction)				\
+	static noinline long run_##name(long x)				\
+	{								\
+		long result;						\
+									\
+		asm volatile(setup "\n"					\
+			     "	mov	%0, #1\n"			\
+			     "	.globl	insn_" #name "\n"		\
+			     "insn_" #name ":\n"			\
+			     "	" instruction "\n"			\
+			     "	mov	%0, #2\n"			\
+			     "9:\n"					\
+			     : "=&r" (result)				\
+			     : "r" (x)					\
+			     : "cc", "x9", "memory");			\
+		return result;						\
+	}
+
+BRANCH(b, "", "b	9f")
+BRANCH(b_cond, "	cmp	%1, #0", "b.eq	9f")
+BRANCH(cbz, "", "cbz	%1, 9f")
+BRANCH(cbnz, "", "cbnz	%1, 9f")
+BRANCH(tbz, "", "tbz	%1, #0, 9f")
+BRANCH(tbnz, "", "tbnz	%1, #0, 9f")
+BRANCH(br, "	adr	x9, 9f", "br	x9")
+BRANCH(nop, "", "nop")
+
+/* Distances to its own label, by instructions that count from where they are. */
+#define ADDRESS(name, instruction, label)				\
+	static noinline long run_##name(long x)				\
+	{								\
+		long here, found;					\
+									\
+		asm volatile("	.globl	insn_" #name "\n"		\
+			     "insn_" #name ":\n"			\
+			     "	" instruction "\n"			\
+			     "	adr	%1, insn_" #name "\n"		\
+			     : "=&r" (found), "=&r" (here)		\
+			     : : "memory");				\
+		return label;						\
+	}
+
+ADDRESS(adr, "adr	%0, insn_adr", found - here + x)
+ADDRESS(adrp, "adrp	%0, insn_adrp", found - (here & ~0xfffL) + x)
+
+static noinline long run_ldr(long x)
+{
+	long found;
+
+	asm volatile("	.globl	insn_ldr\n"
+		     "insn_ldr:\n"
+		     "	ldr	%0, 8f\n"
+		     "	b	9f\n"
+		     "	.align	3\n"
+		     "8:	.quad	0x123456789abcdef0\n"
+		     "9:\n"
+		     : "=r" (found) : : "memory");
+	return found == 0x123456789abcdef0L ? x : -1;
+}
+
+static noinline long run_ldrsw(long x)
+{
+	long found;
+
+	asm volatile("	.globl	insn_ldrsw\n"
+		     "insn_ldrsw:\n"
+		     "	ldrsw	%0, 8f\n"
+		     "	b	9f\n"
+		     "8:	.word	0xfffffff0\n"
+		     "9:\n"
+		     : "=r" (found) : : "memory");
+	return found == -16 ? x : -1;
+}
+
+/* Calls, by bl and by blr, what returns 3. */
+static noinline long run_bl(long x)
+{
+	long result;
+
+	asm volatile("	mov	x10, x30\n"
+		     "	.globl	insn_bl\n"
+		     "insn_bl:\n"
+		     "	bl	8f\n"
+		     "	b	9f\n"
+		     "8:	mov	%0, #3\n"
+		     "	.globl	insn_ret\n"
+		     "insn_ret:\n"
+		     "	ret\n"
+		     "9:	mov	x30, x10\n"
+		     : "=&r" (result) : : "x10", "x30", "memory");
+	return result + x;
+}
+
+static noinline long run_blr(long x)
+{
+	long result;
+
+	asm volatile("	mov	x10, x30\n"
+		     "	adr	x9, 8f\n"
+		     "	.globl	insn_blr\n"
+		     "insn_blr:\n"
+		     "	blr	x9\n"
+		     "	b	9f\n"
+		     "8:	mov	%0, #4\n"
+		     "	ret\n"
+		     "9:	mov	x30, x10\n"
+		     : "=&r" (result) : : "x9", "x10", "x30", "memory");
+	return result + x;
+}
+
+/* Executed out of line. */
+static noinline long run_add(long x)
+{
+	asm volatile("	.globl	insn_add\n"
+		     "insn_add:\n"
+		     "	add	%0, %0, #40\n"
+		     : "+r" (x) : : "memory");
+	return x;
+}
+
+/* Places that are refused. */
+static noinline long run_window(long x)
+{
+	unsigned long cell = x;
+	unsigned long old, failed;
+
+	/* A label behind the load would hide it from whoever looks back. */
+	asm volatile("	.globl	insn_ldxr\n"
+		     "insn_ldxr:\n"
+		     "	ldxr	%0, %2\n"
+		     "	add	%0, %0, #1\n"
+		     "	.globl	insn_stxr\n"
+		     "insn_stxr:\n"
+		     "	stxr	%w1, %0, %2\n"
+		     "	cbnz	%w1, insn_ldxr\n"
+		     : "=&r" (old), "=&r" (failed), "+Q" (cell)
+		     : : "memory");
+	return cell;
+}
+
+static noinline long run_mrs(long x)
+{
+	unsigned long value;
+
+	asm volatile("	.globl	insn_mrs\n"
+		     "insn_mrs:\n"
+		     "	mrs	%0, daif\n"
+		     : "=r" (value) : : "memory");
+	/* No other bits than these four are there. */
+	return value & ~0x3c0UL ? -1 : x;
+}
+
+static noinline long run_extable(long x)
+{
+	long value;
+
+	asm volatile("	.globl	insn_extable\n"
+		     "insn_extable:\n"
+		     "	ldr	%0, %1\n"
+		     "9:\n"
+		     EXTABLE(insn_extable, 9b)
+		     : "=r" (value) : "Q" (x) : "memory");
+	return value;
+}
+
+static noinline long run_hint(long x)
+{
+	asm volatile("	.globl	insn_hint\n"
+		     "insn_hint:\n"
+		     "	yield\n"
+		     : : : "memory");
+	return x;
+}
+
+/* Nobody calls it with a 2. */
+static noinline long run_brk(long x)
+{
+	asm volatile("	cmp	%0, #2\n"
+		     "	b.ne	9f\n"
+		     "	.globl	insn_brk\n"
+		     "insn_brk:\n"
+		     "	brk	#0x800\n"
+		     "9:\n"
+		     : : "r" (x) : "cc", "memory");
+	return x;
+}
+
+static const struct {
+	const char *name;
+	long (*run)(long x);
+} insns[] = {
+	{ "b", run_b },
+	{ "b_cond", run_b_cond },
+	{ "cbz", run_cbz },
+	{ "cbnz", run_cbnz },
+	{ "tbz", run_tbz },
+	{ "tbnz", run_tbnz },
+	{ "br", run_br },
+	{ "nop", run_nop },
+	{ "adr", run_adr },
+	{ "adrp", run_adrp },
+	{ "ldr", run_ldr },
+	{ "ldrsw", run_ldrsw },
+	{ "bl", run_bl },
+	{ "blr", run_blr },
+	{ "add", run_add },
+	{ "window", run_window },
+	{ "mrs", run_mrs },
+	{ "extable", run_extable },
+	{ "hint", run_hint },
+	{ "brk", run_brk },
+};
+
+/* One at a time; the caller holds the lock. */
+static char symbol[LABEL_MAX];
+static struct kprobe probe;
+static bool probed;
+static atomic_t hits = ATOMIC_INIT(0);
+
+static int probe_hit(struct kprobe *unused, struct pt_regs *regs)
+{
+	atomic_inc(&hits);
+	return 0;
+}
+
+static int unprobe(void)
+{
+	if (!probed)
+		return -ENOENT;
+	unregister_kprobe(&probe);
+	probed = false;
+	return 0;
+}
+
+int insns_probe(const char *place, bool on)
+{
+	unsigned int offset = 0;
+	char *plus;
+	int error;
+
+	if (!on)
+		return unprobe();
+	if (probed)
+		return -EBUSY;
+	if (strscpy(symbol, place, sizeof(symbol)) < 0)
+		return -E2BIG;
+	plus = strchr(symbol, '+');
+	if (plus) {
+		*plus++ = '\0';
+		if (kstrtouint(plus, 0, &offset))
+			return -EINVAL;
+	}
+	memset(&probe, 0, sizeof(probe));
+	probe.symbol_name = symbol;
+	probe.offset = offset;
+	probe.pre_handler = probe_hit;
+	atomic_set(&hits, 0);
+	error = register_kprobe(&probe);
+	probed = !error;
+	return error;
+}
+
+/* Each with an argument of 0 and of 1; last, how often the probe was hit. */
+void insns_show(struct seq_file *out)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(insns); i++)
+		seq_printf(out, "%s %ld %ld\n", insns[i].name, insns[i].run(0),
+			   insns[i].run(1));
+	seq_printf(out, "hits %d\n", atomic_read(&hits));
+}
+
+void insns_exit(void)
+{
+	unprobe();
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Patches a function over and over while every CPU runs it, and counts whether
+ * each call came to its end, by one way or the other.
+ */
+#include <linux/cpu.h>
+#include <linux/err.h>
+#include <linux/errno.h>
+#include <linux/jump_label.h>
+#include <linux/kernel.h>
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "statickeys.h"
+
+#define THREADS_MAX 64
+
+struct counters {
+	unsigned long calls;
+	unsigned long off;
+	unsigned long on;
+};
+
+DEFINE_STATIC_KEY_FALSE(statickeys_race);
+static DEFINE_PER_CPU(struct counters, counters);
+static DEFINE_PER_CPU(unsigned long, probe_hits);
+static struct task_struct *threads[THREADS_MAX];
+static struct counters sum;
+static unsigned long hits;
+static unsigned int done;
+
+static noinline void race_target(struct counters *mine)
+{
+	if (static_branch_unlikely(&statickeys_race))
+		mine->on++;
+	else
+		mine->off++;
+}
+
+static int runner(void *unused)
+{
+	struct counters *mine = this_cpu_ptr(&counters);
+	int i;
+
+	while (!kthread_should_stop()) {
+		for (i = 0; i < 100; i++) {
+			WRITE_ONCE(mine->calls, mine->calls + 1);
+			race_target(mine);
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+static int race_hit(struct kprobe *probe, struct pt_regs *regs)
+{
+	this_cpu_inc(probe_hits);
+	return 0;
+}
+
+static struct kprobe probe = {
+	.symbol_name = "race_target",
+	.pre_handler = race_hit,
+};
+
+static int toggle_key(bool on)
+{
+	if (on)
+		static_branch_enable(&statickeys_race);
+	else
+		static_branch_disable(&statickeys_race);
+	return 0;
+}
+
+static int toggle_probe(bool on)
+{
+	return on ? enable_kprobe(&probe) : disable_kprobe(&probe);
+}
+
+static void stop(void)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < THREADS_MAX; cpu++) {
+		if (threads[cpu])
+			kthread_stop(threads[cpu]);
+		threads[cpu] = NULL;
+	}
+}
+
+static int start(void)
+{
+	struct task_struct *thread;
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		if (cpu >= THREADS_MAX)
+			break;
+		memset(per_cpu_ptr(&counters, cpu), 0, sizeof(struct counters));
+		per_cpu(probe_hits, cpu) = 0;
+		thread = kthread_create(runner, NULL, "statickeys/%d", cpu);
+		if (IS_ERR(thread)) {
+			stop();
+			return PTR_ERR(thread);
+		}
+		kthread_bind(thread, cpu);
+		get_task_struct(thread);
+		threads[cpu] = thread;
+		set_user_nice(thread, 10);
+		wake_up_process(thread);
+	}
+	return 0;
+}
+
+/* Until every CPU has called the function once more. */
+static void wait_for_all(void)
+{
+	unsigned long before;
+	int cpu;
+
+	for (cpu = 0; cpu < THREADS_MAX; cpu++) {
+		if (!threads[cpu])
+			continue;
+		before = READ_ONCE(per_cpu(counters, cpu).calls);
+		while (READ_ONCE(per_cpu(counters, cpu).calls) == before)
+			schedule_timeout_uninterruptible(1);
+	}
+}
+
+static int rounds_of(int (*toggle)(bool on), unsigned int rounds)
+{
+	int error = 0;
+
+	for (done = 0; done < rounds && !error; done++) {
+		error = toggle(true);
+		/* Often enough that each state was seen by each CPU. */
+		if (!error && done % 100 == 0)
+			wait_for_all();
+		if (!error)
+			error = toggle(false);
+	}
+	return error;
+}
+
+int race_run(const char *what, unsigned int rounds)
+{
+	bool probing = !strcmp(what, "probe");
+	int error, cpu;
+
+	if (!probing && strcmp(what, "key"))
+		return -EINVAL;
+	memset(&sum, 0, sizeof(sum));
+	hits = 0;
+	if (probing) {
+		probe.flags = KPROBE_FLAG_DISABLED;
+		probe.addr = NULL;
+		error = register_kprobe(&probe);
+		if (error)
+			return error;
+	}
+	error = start();
+	if (!error) {
+		error = rounds_of(probing ? toggle_probe : toggle_key, rounds);
+		stop();
+	}
+	if (probing)
+		unregister_kprobe(&probe);
+	for_each_possible_cpu(cpu) {
+		sum.calls += per_cpu(counters, cpu).calls;
+		sum.on += per_cpu(counters, cpu).on;
+		sum.off += per_cpu(counters, cpu).off;
+		hits += per_cpu(probe_hits, cpu);
+	}
+	return error;
+}
+
+void race_show(struct seq_file *out)
+{
+	seq_printf(out, "rounds %u\n", done);
+	seq_printf(out, "lost %ld\n", (long)(sum.calls - sum.on - sum.off));
+	seq_printf(out, "on %s\n", sum.on ? "seen" : "never");
+	seq_printf(out, "off %s\n", sum.off ? "seen" : "never");
+	seq_printf(out, "hits %s\n", hits ? "seen" : "never");
+}

@@ -1,0 +1,118 @@
+//! Instructions of arm64: the few that the kernel patches in, and any as text.
+
+use crate::trace::Symbols;
+use yaxpeax_arch::{Decoder, U8Reader};
+use yaxpeax_arm::armv8::a64::{InstDecoder, Operand};
+
+/// Does nothing.
+pub const NOP: u32 = 0xd503_201f;
+
+/// Landing pads, which a function may begin with: `bti c`, `bti j`, `bti jc`.
+pub const BTI: [u32; 3] = [0xd503_245f, 0xd503_249f, 0xd503_24df];
+
+/// Instructions that have a name here: those that arm64 kernels patch, or patch away.
+pub const NAMED: [(&str, u32); 8] = [
+    ("nop", NOP),
+    ("mov x9, x30", 0xaa1e_03e9),
+    ("ret", 0xd65f_03c0),
+    ("bti c", BTI[0]),
+    ("bti j", BTI[1]),
+    ("paciasp", 0xd503_233f),
+    ("pacibsp", 0xd503_237f),
+    ("autiasp", 0xd503_23bf),
+];
+
+/// Bits that all branches of a kind have, above the 26 of the offset.
+const B: u32 = 0x1400_0000;
+const BL: u32 = 0x9400_0000;
+const OFFSET: u32 = 0x03ff_ffff;
+
+/// `b` from `at` to `target`, both whole instructions within 128 MiB of one another.
+pub fn branch(at: u64, target: u64) -> u32 {
+    B | offset(at, target)
+}
+
+/// `bl` from `at` to `target`, as [`branch`].
+pub fn branch_link(at: u64, target: u64) -> u32 {
+    BL | offset(at, target)
+}
+
+fn offset(at: u64, target: u64) -> u32 {
+    (target.wrapping_sub(at) >> 2) as u32 & OFFSET
+}
+
+/// Whether it is a `b`.
+pub fn is_branch(word: u32) -> bool {
+    word & !OFFSET == B
+}
+
+/// Whether it is a `bl`.
+pub fn is_branch_link(word: u32) -> bool {
+    word & !OFFSET == BL
+}
+
+/// `brk` with its number.
+pub fn brk(number: u16) -> u32 {
+    0xd420_0000 | u32::from(number) << 5
+}
+
+/// `d503201f  nop`, a branch with the symbol it goes to.
+pub fn shown(address: u64, word: u32, symbols: &Symbols) -> String {
+    format!("{word:08x}  {}", disassembled(address, word, symbols))
+}
+
+fn disassembled(address: u64, word: u32, symbols: &Symbols) -> String {
+    if word & !(0xffff << 5) == brk(0) {
+        return format!("brk {:#x}", word >> 5 & 0xffff);
+    }
+    if let Some((name, _)) = NAMED.iter().find(|(_, named)| *named == word) {
+        return (*name).to_owned();
+    }
+    let bytes = word.to_le_bytes();
+    let Ok(instruction) = InstDecoder::default().decode(&mut U8Reader::new(&bytes)) else {
+        return "no instruction".to_owned();
+    };
+    let text = instruction.to_string();
+    let offset = instruction.operands.iter().find_map(|operand| match operand {
+        Operand::PCOffset(offset) => Some(*offset),
+        _ => None,
+    });
+    // `$+0x40` is last wherever it is.
+    let (Some(offset), Some((before, _))) = (offset, text.split_once('$')) else { return text };
+    // adrp counts in pages, from its own.
+    let from = if before.starts_with("adrp") { address & !0xfff } else { address };
+    let target = from.wrapping_add_signed(offset);
+    match symbols.resolve(target) {
+        Some(symbol) => format!("{before}{symbol}"),
+        None => format!("{before}{target:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_what_an_assembler_makes_of_them() {
+        assert_eq!(branch(0xffff_8000_0000_0000, 0xffff_8000_0000_00d0), 0x1400_0034);
+        assert_eq!(branch(0x1000, 0xffc), 0x17ff_ffff);
+        assert_eq!(branch_link(0x1000, 0x1004), 0x9400_0001);
+        assert_eq!(brk(4), 0xd420_0080);
+        assert!(is_branch(0x17ff_ffff) && !is_branch(0x9400_0001) && is_branch_link(0x9400_0001));
+    }
+
+    #[test]
+    fn instructions_are_shown_with_the_symbols_they_go_to() {
+        let symbols = Symbols::parse("0000000000001000 T first\n0000000000002000 T second [mine]\n".into());
+        let check = |word, expect: &str| assert_eq!(shown(0x1040, word, &symbols), expect);
+        check(NOP, "d503201f  nop");
+        check(0xaa1e_03e9, "aa1e03e9  mov x9, x30");
+        check(0xd420_0080, "d4200080  brk 0x4");
+        check(branch(0x1040, 0x2010), "140003f4  b second+0x10 [mine]");
+        check(branch_link(0x1040, 0x1000), "97fffff0  bl first+0x0");
+        // cbz x0, .+0x20
+        check(0xb400_0100, "b4000100  cbz x0, first+0x60");
+        check(0xa9bf_7bfd, "a9bf7bfd  stp x29, x30, [sp, #-0x10]!");
+        check(0x0000_0000, "00000000  udf #0x0");
+    }
+}

@@ -1,0 +1,250 @@
+//! The kernel's code as its files have it: where functions are, and which of their instructions the
+//! running kernel rewrites.
+//!
+//! vmlinux is linked, and not relocated when it boots; a module is linked as it is loaded, so where
+//! its sections went has to be told. Files are mapped, and nothing of them is copied.
+
+mod ftrace;
+mod jump;
+
+pub use ftrace::FtraceSite;
+pub use jump::{JumpEntry, JumpTable};
+
+use anyhow::{Context, Result, bail};
+use memmap2::Mmap;
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SymbolKind};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    ops::Range,
+    path::Path,
+};
+
+/// What one instruction of arm64 takes, in bytes.
+pub const INSTRUCTION: u64 = 4;
+
+/// vmlinux, or a module that is loaded.
+#[derive(Debug)]
+pub struct Binary {
+    map: Mmap,
+    /// Where the sections of a module are; vmlinux says so itself.
+    bases: Option<BTreeMap<String, u64>>,
+    symbols: OnceCell<Vec<Symbol>>,
+}
+
+/// A symbol, with its address in the running kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Where in the file its name is.
+    name: Range<usize>,
+    /// The address of its first byte.
+    pub address: u64,
+    /// How long it is in bytes, as the compiler says; 0 where it says nothing.
+    pub size: u64,
+    /// Whether it is code.
+    pub code: bool,
+}
+
+impl Symbol {
+    /// The addresses it covers: at least its first one.
+    pub fn range(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.size.max(1))
+    }
+}
+
+impl Binary {
+    /// Maps vmlinux.
+    ///
+    /// # Errors
+    /// A file that is not there or is no linked ELF file.
+    pub fn vmlinux(path: &Path) -> Result<Binary> {
+        let binary = Binary { map: map(path)?, bases: None, symbols: OnceCell::new() };
+        if binary.file().with_context(|| path.display().to_string())?.kind() == ObjectKind::Relocatable {
+            bail!("`{}` is not linked, expected vmlinux", path.display());
+        }
+        Ok(binary)
+    }
+
+    /// Maps a module whose sections were loaded to `bases`, by their names.
+    ///
+    /// # Errors
+    /// A file that is not there or is no unlinked ELF file.
+    pub fn module(path: &Path, bases: BTreeMap<String, u64>) -> Result<Binary> {
+        let binary = Binary { map: map(path)?, bases: Some(bases), symbols: OnceCell::new() };
+        if binary.file().with_context(|| path.display().to_string())?.kind() != ObjectKind::Relocatable {
+            bail!("`{}` is linked, expected a module", path.display());
+        }
+        Ok(binary)
+    }
+
+    fn file(&self) -> Result<object::File<'_>> {
+        object::File::parse(&*self.map).context("it is no ELF file")
+    }
+
+    /// Where a section begins in the running kernel, if it is there.
+    fn section_base(&self, name: &str, address: u64) -> Option<u64> {
+        match &self.bases {
+            None => Some(address),
+            Some(bases) => bases.get(name).copied(),
+        }
+    }
+
+    /// Its symbols that have an address, in no order. They are read once.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn symbols(&self) -> Result<&[Symbol]> {
+        if self.symbols.get().is_none() {
+            let read = self.read_symbols()?;
+            return Ok(self.symbols.get_or_init(|| read));
+        }
+        Ok(self.symbols.get().map_or(&[], |symbols| symbols))
+    }
+
+    fn read_symbols(&self) -> Result<Vec<Symbol>> {
+        let file = self.file()?;
+        let mut starts = HashMap::new();
+        for section in file.sections() {
+            let Ok(name) = section.name() else { continue };
+            // A linked symbol's address is whole; a module's counts from its section.
+            let start = match &self.bases {
+                None => 0,
+                Some(bases) => match bases.get(name) {
+                    Some(base) => *base,
+                    None => continue,
+                },
+            };
+            starts.insert(section.index(), start);
+        }
+        let start_of_map = self.map.as_ptr() as usize;
+        let mut symbols = Vec::new();
+        for symbol in file.symbols() {
+            let (Ok(name), Some(section)) = (symbol.name(), symbol.section_index()) else { continue };
+            let Some(start) = starts.get(&section) else { continue };
+            // `$x` and `$d` mark code and data for disassemblers.
+            if !name.is_empty() && !name.starts_with('$') {
+                let at = name.as_ptr() as usize - start_of_map;
+                symbols.push(Symbol {
+                    name: at..at + name.len(),
+                    address: start.wrapping_add(symbol.address()),
+                    size: symbol.size(),
+                    code: symbol.kind() == SymbolKind::Text,
+                });
+            }
+        }
+        Ok(symbols)
+    }
+
+    /// A symbol's name.
+    pub fn name(&self, symbol: &Symbol) -> &str {
+        let name = self.map.get(symbol.name.clone()).unwrap_or_default();
+        str::from_utf8(name).unwrap_or_default()
+    }
+
+    /// The symbols of a name; static ones of several files may have the same.
+    ///
+    /// # Errors
+    /// As [`Binary::symbols`].
+    pub fn named(&self, name: &str) -> Result<Vec<&Symbol>> {
+        let is = |symbol: &&Symbol| self.map.get(symbol.name.clone()) == Some(name.as_bytes());
+        Ok(self.symbols()?.iter().filter(is).collect())
+    }
+
+    /// The bytes that the file has for `length` bytes of the kernel at `address`: what they were
+    /// before anything was patched. A module has none, since it is not relocated.
+    pub fn contents(&self, address: u64, length: usize) -> Option<&[u8]> {
+        if self.bases.is_some() {
+            return None;
+        }
+        let file = self.file().ok()?;
+        file.sections().find_map(|section| {
+            let at = usize::try_from(address.checked_sub(section.address())?).ok()?;
+            let (start, size) = section.file_range().filter(|_| section.address() != 0)?;
+            let end = at.checked_add(length).filter(|end| *end as u64 <= size)?;
+            let start = usize::try_from(start).ok()?;
+            self.map.get(start.checked_add(at)?..start.checked_add(end)?)
+        })
+    }
+
+    /// The instruction the file has at `address`.
+    pub fn instruction(&self, address: u64) -> Option<u32> {
+        let bytes = self.contents(address, INSTRUCTION as usize)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Where a symbol of vmlinux is.
+    ///
+    /// # Errors
+    /// A symbol that is not there.
+    pub fn address(&self, name: &str) -> Result<u64> {
+        let symbol = self.named(name)?.first().map(|symbol| symbol.address);
+        symbol.with_context(|| format!("it has no symbol `{name}`"))
+    }
+
+    /// The bytes between two symbols of vmlinux, and their address.
+    fn between(&self, start: &str, stop: &str) -> Result<(u64, &[u8])> {
+        let (from, to) = (self.address(start)?, self.address(stop)?);
+        let length = to.checked_sub(from).with_context(|| format!("`{stop}` is before `{start}`"))?;
+        let bytes = self.contents(from, usize::try_from(length)?);
+        Ok((from, bytes.with_context(|| format!("it has no bytes from `{start}` to `{stop}`"))?))
+    }
+
+    /// A section as it is loaded: where, and how long in bytes.
+    pub fn section(&self, name: &str) -> Option<Range<u64>> {
+        let file = self.file().ok()?;
+        let section = file.section_by_name(name)?;
+        let base = self.section_base(name, section.address())?;
+        Some(base..base.checked_add(section.size())?)
+    }
+
+    /// What vmlinux has where the boot puts other instructions, as the CPU wants them: `.altinstructions`.
+    /// Sorted by address.
+    ///
+    /// # Errors
+    /// A table that is no whole number of entries.
+    pub fn alternatives(&self) -> Result<Vec<Range<u64>>> {
+        /// `struct alt_instr` of arm64: two offsets from themselves, a capability, two lengths.
+        const SIZE: usize = 12;
+        let (start, bytes) = self.between("__alt_instructions", "__alt_instructions_end")?;
+        if bytes.len() % SIZE != 0 {
+            bail!("its table of alternatives has {} bytes, expected entries of {SIZE}", bytes.len());
+        }
+        let entry = |(index, entry): (usize, &[u8])| {
+            let offset = i32::from_le_bytes(entry.get(..4)?.try_into().ok()?);
+            let address = start.wrapping_add((index * SIZE) as u64).wrapping_add_signed(offset.into());
+            Some(address..address.saturating_add((*entry.get(10)?).into()))
+        };
+        let mut ranges: Vec<_> = bytes.chunks_exact(SIZE).enumerate().filter_map(entry).collect();
+        ranges.extend(self.runtime_constants()?);
+        ranges.sort_by_key(|range| range.start);
+        Ok(ranges)
+    }
+
+    /// Instructions that make a constant of which the boot knows the value (6.13).
+    fn runtime_constants(&self) -> Result<Vec<Range<u64>>> {
+        /// Four instructions make 64 bits; what makes fewer has fewer.
+        const LONGEST: u64 = 4 * INSTRUCTION;
+        let mut ranges = Vec::new();
+        for section in self.file()?.sections() {
+            let name = section.name().unwrap_or_default();
+            let (address, size) = (section.address(), section.size() as usize);
+            let Some(bytes) = name.strip_prefix("runtime_").and_then(|_| self.contents(address, size)) else {
+                continue;
+            };
+            for (index, offset) in bytes.chunks_exact(4).enumerate() {
+                let offset = i32::from_le_bytes(offset.try_into()?);
+                let place = address.wrapping_add(index as u64 * 4).wrapping_add_signed(offset.into());
+                ranges.push(place..place.saturating_add(LONGEST));
+            }
+        }
+        Ok(ranges)
+    }
+}
+
+fn map(path: &Path) -> Result<Mmap> {
+    let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+    // SAFETY: what is mapped is a finished build in the cache, which is replaced as a whole and not
+    // written to; were it cut short all the same, this process would end, and nothing be corrupted.
+    unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map `{}`", path.display()))
+}

@@ -1,0 +1,242 @@
+//! Where text steps look: symbols and roles as addresses, by vmlinux and the modules that are loaded.
+
+use crate::{
+    kernel::text::{Binary, FtraceSite, INSTRUCTION, JumpEntry, Symbol},
+    scenario::{KeySites, Text, TextPlace, nearest},
+};
+use anyhow::Result;
+use std::ops::Range;
+
+/// Where instructions are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The first of them.
+    pub(super) address: u64,
+    /// What a static key does there.
+    pub(super) jump: Option<JumpEntry>,
+}
+
+/// A module that is loaded.
+pub(super) struct Loaded {
+    pub(super) name: String,
+    pub(super) binary: Binary,
+    pub(super) jumps: Vec<JumpEntry>,
+}
+
+/// All code there is.
+pub(super) struct Texts {
+    kernel: Binary,
+    jumps: Vec<JumpEntry>,
+    /// What the boot patches, sorted.
+    boot: Vec<Range<u64>>,
+    modules: Vec<Loaded>,
+}
+
+type Found<T> = Result<T, Missing>;
+
+/// A place that is not there, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    reason: String,
+    /// A name that nothing has. It may be a misspelled one.
+    unknown: Option<String>,
+}
+
+impl From<String> for Missing {
+    fn from(reason: String) -> Missing {
+        Missing { reason, unknown: None }
+    }
+}
+
+impl Texts {
+    pub(super) fn new(kernel: Binary) -> Result<Texts> {
+        let (jumps, boot) = (kernel.jump_entries()?, kernel.alternatives()?);
+        Ok(Texts { kernel, jumps, boot, modules: Vec::new() })
+    }
+
+    /// A module is there now, in place of one of its name.
+    pub(super) fn add(&mut self, module: Loaded) {
+        self.modules.retain(|other| other.name != module.name);
+        self.modules.push(module);
+    }
+
+    pub(super) fn kernel_jumps(&self) -> &[JumpEntry] {
+        &self.jumps
+    }
+
+    /// Where the running kernel has its jump entries.
+    pub(super) fn jump_table(&self) -> Option<Range<u64>> {
+        Some(
+            self.kernel.address("__start___jump_table").ok()?
+                ..self.kernel.address("__stop___jump_table").ok()?,
+        )
+    }
+
+    /// The binaries, or the one of a module.
+    fn binaries(&self, module: Option<&str>) -> Found<Vec<&Binary>> {
+        let Some(name) = module else {
+            return Ok(std::iter::once(&self.kernel)
+                .chain(self.modules.iter().map(|module| &module.binary))
+                .collect());
+        };
+        let found = self.modules.iter().find(|module| module.name == name.replace('-', "_"));
+        match found {
+            Some(module) => Ok(vec![&module.binary]),
+            None => Err(format!("no module `{name}` is loaded").into()),
+        }
+    }
+
+    /// The symbol `NAME` or `MODULE:NAME`, and where it is from.
+    fn symbol(&self, name: &str) -> Found<(&Binary, &Symbol)> {
+        let (module, bare) = match name.split_once(':') {
+            Some((module, name)) => (Some(module), name),
+            None => (None, name),
+        };
+        for binary in self.binaries(module)? {
+            let unread = |error| format!("the symbols cannot be read: {error:#}");
+            let mut named = binary.named(bare).map_err(unread)?;
+            named.dedup_by_key(|symbol| symbol.address);
+            match named.as_slice() {
+                [] => {}
+                [one] => return Ok((binary, one)),
+                many => {
+                    return Err(
+                        format!("{} symbols are called `{name}`, expected an address", many.len()).into()
+                    );
+                }
+            }
+        }
+        let reason = format!("`{name}` is no symbol of this kernel");
+        Err(Missing { reason, unknown: Some(bare.to_owned()) })
+    }
+
+    /// Why a place is not there, with what may have been meant. That takes a look at every name.
+    pub(super) fn explain(&self, missing: Missing) -> String {
+        let Some(name) = missing.unknown else { return missing.reason };
+        let binaries = self.binaries(None).unwrap_or_default();
+        let names = binaries
+            .into_iter()
+            .flat_map(|binary| binary.symbols().unwrap_or_default().iter().map(|symbol| binary.name(symbol)));
+        let near = nearest(&name, names).map(|near| format!("; the nearest is `{near}`"));
+        missing.reason + &near.unwrap_or_default()
+    }
+
+    /// The address of `SYMBOL`, `SYMBOL+OFFSET` or a number.
+    pub(super) fn address(&self, place: &str) -> Found<u64> {
+        if place.starts_with(|c: char| c.is_ascii_digit()) {
+            return number(place);
+        }
+        let (symbol, offset) = place.split_once('+').unwrap_or((place, "0"));
+        Ok(self.symbol(symbol)?.1.address.wrapping_add(number(offset)?))
+    }
+
+    /// What an address is called: the symbol it is in.
+    pub(super) fn name(&self, address: u64) -> String {
+        let binaries = std::iter::once(&self.kernel).chain(self.modules.iter().map(|module| &module.binary));
+        for binary in binaries {
+            let symbols = binary.symbols().unwrap_or_default();
+            if let Some(symbol) = symbols.iter().find(|symbol| symbol.range().contains(&address)) {
+                return format!("`{}+{:#x}`", binary.name(symbol), address - symbol.address);
+            }
+        }
+        format!("{address:#x}, which is in no symbol")
+    }
+
+    /// All places of a step.
+    pub(super) fn places(&self, step: &Text) -> Found<Vec<Place>> {
+        let one = |address: u64| Ok(vec![Place { address, jump: None }]);
+        match &step.text {
+            TextPlace::Instructions(place) => one(self.whole(&place.at)?),
+            TextPlace::KprobeAt(place) => one(self.whole(&place.kprobe)?),
+            TextPlace::KeySites(sites) => self.key_sites(sites),
+            TextPlace::FtraceSiteOf(site) => one(self.ftrace_site(&site.ftrace_site)?.address),
+            TextPlace::CallOps(literal) => match self.ftrace_site(&literal.call_ops)?.ops {
+                Some(address) => one(address),
+                None => {
+                    Err(format!("no literal is before `{}`: this kernel has no CALL_OPS", literal.call_ops)
+                        .into())
+                }
+            },
+        }
+    }
+
+    /// The address of a whole instruction.
+    fn whole(&self, place: &str) -> Found<u64> {
+        let address = self.address(place)?;
+        if address % INSTRUCTION != 0 {
+            return Err(format!(
+                "`{place}` is inside an instruction, expected a multiple of {INSTRUCTION} bytes"
+            )
+            .into());
+        }
+        Ok(address)
+    }
+
+    fn ftrace_site(&self, function: &str) -> Found<FtraceSite> {
+        let (binary, extent) = self.symbol(function)?;
+        let site =
+            binary.ftrace_site(extent).map_err(|error| format!("no site of `{function}`: {error:#}"))?;
+        site.ok_or_else(|| format!("`{function}` cannot be traced, expected one that is not notrace").into())
+    }
+
+    fn key_sites(&self, sites: &KeySites) -> Found<Vec<Place>> {
+        let keys = match sites.key.as_str() {
+            "*" => 0..u64::MAX,
+            name => self.key(name)?,
+        };
+        let except = sites.except.iter().map(|name| self.key(name)).collect::<Found<Vec<_>>>()?;
+        let within = match &sites.within {
+            Some(function) => self.symbol(function)?.1.range(),
+            None => 0..u64::MAX,
+        };
+        let jumps = self.jumps.iter().chain(self.modules.iter().flat_map(|module| &module.jumps));
+        let wanted = |jump: &&JumpEntry| {
+            !jump.init
+                && keys.contains(&jump.key)
+                && within.contains(&jump.code)
+                && !except.iter().any(|keys| keys.contains(&jump.key))
+        };
+        let places: Vec<Place> =
+            jumps.filter(wanted).map(|jump| Place { address: jump.code, jump: Some(*jump) }).collect();
+        if places.is_empty() {
+            let within =
+                sites.within.as_ref().map(|function| format!(" in `{function}`")).unwrap_or_default();
+            return Err(format!("the static key `{}` has no site{within}", sites.key).into());
+        }
+        Ok(places)
+    }
+
+    /// The addresses of a key, or of what it is in.
+    fn key(&self, name: &str) -> Found<Range<u64>> {
+        let Some((symbol, offset)) = name.split_once('+') else { return Ok(self.symbol(name)?.1.range()) };
+        let address = self.symbol(symbol)?.1.address.wrapping_add(number(offset)?);
+        Ok(address..address.saturating_add(1))
+    }
+
+    /// The instruction that vmlinux has, but `first` where it has none or the boot puts another one.
+    pub(super) fn original(&self, address: u64, first: Option<u32>) -> Option<u32> {
+        let boot = self.boot.iter().any(|range| range.contains(&address)) || self.is_ftrace_site(address);
+        if boot { first } else { self.kernel.instruction(address).or(first) }
+    }
+
+    fn is_ftrace_site(&self, address: u64) -> bool {
+        let symbols = self.kernel.symbols().unwrap_or_default();
+        // The literal is before the function.
+        let near = |symbol: &&Symbol| {
+            symbol.code && (symbol.address.saturating_sub(8)..symbol.range().end).contains(&address)
+        };
+        symbols.iter().filter(near).any(|function| {
+            let site = self.kernel.ftrace_site(function).ok().flatten();
+            let covers = |start: u64| (start..start + 2 * INSTRUCTION).contains(&address);
+            site.is_some_and(|site| covers(site.address) || site.ops.is_some_and(covers))
+        })
+    }
+}
+
+fn number(text: &str) -> Found<u64> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| format!("`{text}` is no number").into())
+}

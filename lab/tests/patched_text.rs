@@ -1,0 +1,108 @@
+//! Text steps on a real kernel: what a wrong expectation is told as, and that vmlinux is read right.
+
+mod built;
+
+use built::{Built, built};
+use lab::{
+    cache::Cache,
+    kernel::text::Binary,
+    machine::Snapshots,
+    progress::Progress,
+    run,
+    scenario::{Found, Scenario},
+    verdict::Status,
+};
+use std::fs;
+
+/// Runs a scenario of these steps; its status, and what each step said.
+fn judge(steps: &str) -> (Status, Vec<(bool, String)>) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("text.yaml");
+    fs::write(&path, format!("summary: text\nsteps:\n{steps}")).unwrap();
+    let found = Found { name: "text".into(), path };
+    let scenario = Scenario::load(&found.path).unwrap();
+    let Built { kernel, guest } = built();
+    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let result = run::one(kernel, guest, &snapshots, &found, &scenario, directory.path()).unwrap();
+    let steps = result.steps.into_iter().map(|step| (step.passed, step.detail));
+    (result.status, steps.collect())
+}
+
+/// The words that a message must have, in this order.
+fn check(detail: &str, expect: &[&str]) {
+    let mut rest = detail;
+    for part in expect {
+        let Some((_, behind)) = rest.split_once(part) else { panic!("no `{part}` in `{rest}` of {detail}") };
+        rest = behind;
+    }
+}
+
+#[test]
+fn a_wrong_expectation_is_told_by_a_small_disassembly() {
+    let (status, steps) = judge(
+        "  - write: events/sched/sched_switch/enable
+    text: '1'
+  - text: { key: __tracepoint_sched_switch, in: __schedule }
+    is: nop
+  - text: { ftrace_site: vfs_write }
+    is: [brk 0x4, bl ftrace_caller]
+  - text: { at: vfs_writ }
+    is: nop
+  - text: { call_ops: vfs_write }
+    ops: ftrace_list_ops
+",
+    );
+    assert_eq!(status, Status::Failed, "{steps:#?}");
+    let [(true, _), (false, key), (false, site), (false, misspelled), (false, ops)] = steps.as_slice() else {
+        panic!("{steps:#?}")
+    };
+    check(
+        key,
+        &[
+            "another instruction at __schedule+0x",
+            "\n  before    d503201f  nop\n  expected  d503201f  nop\n  found     14",
+            "  b __schedule+0x",
+        ],
+    );
+    check(
+        site,
+        &[
+            "another instruction at vfs_write+0x0",
+            "before    aa1e03e9  mov x9, x30\n  expected  d4200080  brk 0x4\n  found     aa1e03e9  mov x9, x30",
+            "another instruction at vfs_write+0x4",
+            "  expected  9",
+            "bl ftrace_caller+0x0\n  found     d503201f  nop",
+        ],
+    );
+    check(misspelled, &["`vfs_writ` is no symbol of this kernel; the nearest is `vfs_write`"]);
+    check(ops, &["expected ops `ftrace_list_ops`, found `ftrace_nop_ops+0x0`"]);
+}
+
+#[test]
+fn every_jump_entry_of_vmlinux_is_an_instruction_as_its_key_has_it() {
+    let binary = Binary::vmlinux(&built().kernel.vmlinux()).unwrap();
+    let address = |name| binary.address(name).unwrap();
+    let entries = binary.jump_entries().unwrap();
+    let bytes = address("__stop___jump_table") - address("__start___jump_table");
+    assert_eq!(entries.len() as u64, bytes / 16);
+    assert!(entries.len() > 1000, "{}", entries.len());
+    for entry in entries {
+        let word = binary.instruction(entry.code).unwrap();
+        // Which of the two it is follows from the key's initial value.
+        assert!(
+            [entry.instruction(true), entry.instruction(false)].contains(&word),
+            "{entry:x?}: {word:08x}"
+        );
+    }
+    assert!(Binary::vmlinux(&built().kernel.image()).is_err());
+}
+
+#[test]
+fn functions_have_their_ftrace_sites_and_notrace_ones_have_none() {
+    let binary = Binary::vmlinux(&built().kernel.vmlinux()).unwrap();
+    let site = |name| binary.ftrace_site(binary.named(name).unwrap()[0]).unwrap();
+    let function = binary.address("vfs_write").unwrap();
+    let found = site("vfs_write").unwrap();
+    assert_eq!((found.address, found.ops), (function, Some(function - 8)));
+    assert_eq!(site("__schedule"), None);
+}
