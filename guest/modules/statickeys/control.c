@@ -6,7 +6,7 @@
  *	KEY enable|disable		true, false
  *	KEY inc|dec|flush		counted, deferred (which flushes)
  *	probe|unprobe SYMBOL[+OFFSET]	a kprobe that counts, with its errno
- *	race key|probe ROUNDS		patches while every CPU runs what is patched
+ *	race key|probe|hook ROUNDS	patches while every CPU runs what is patched
  * statickeys/paths has which way each site went, statickeys/init what the
  * __init site saw, statickeys/insns what each probed instruction came to, and
  * statickeys/race what the last race came to.

@@ -15,6 +15,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "statickeys.h"
 
 #define THREADS_MAX 64
@@ -27,7 +28,8 @@ struct counters {
 
 DEFINE_STATIC_KEY_FALSE(statickeys_race);
 static DEFINE_PER_CPU(struct counters, counters);
-static DEFINE_PER_CPU(unsigned long, probe_hits);
+/* Those of the kprobe, or of the hook. */
+static DEFINE_PER_CPU(unsigned long, patch_hits);
 static struct task_struct *threads[THREADS_MAX];
 static struct counters sum;
 static unsigned long hits;
@@ -39,6 +41,11 @@ static noinline void race_target(struct counters *mine)
 		mine->on++;
 	else
 		mine->off++;
+}
+
+static noinline void race_nobody(void)
+{
+	barrier();
 }
 
 static int runner(void *unused)
@@ -58,7 +65,7 @@ static int runner(void *unused)
 
 static int race_hit(struct kprobe *probe, struct pt_regs *regs)
 {
-	this_cpu_inc(probe_hits);
+	this_cpu_inc(patch_hits);
 	return 0;
 }
 
@@ -81,6 +88,78 @@ static int toggle_probe(bool on)
 	return on ? enable_kprobe(&probe) : disable_kprobe(&probe);
 }
 
+static void race_callback(unsigned long ip, unsigned long parent_ip,
+			  struct ftrace_ops *ops, struct race_regs *regs)
+{
+	this_cpu_inc(patch_hits);
+}
+
+static struct ftrace_ops hook = {
+	.func = race_callback,
+	.flags = RACE_FL_RECURSION,
+};
+
+/* Where ftrace patches: behind the first instruction. */
+static unsigned long site_of(void *function)
+{
+	return (unsigned long)function + 4;
+}
+
+/*
+ * Between the function and one that nobody calls: an empty filter would be
+ * every function, and to unregister takes as long as a task takes to sleep.
+ */
+static int toggle_hook(bool on)
+{
+	return ftrace_set_filter_ip(&hook, site_of(on ? (void *)race_target :
+						   (void *)race_nobody), 0, 1);
+}
+
+static int register_probe(void)
+{
+	probe.flags = KPROBE_FLAG_DISABLED;
+	probe.addr = NULL;
+	return register_kprobe(&probe);
+}
+
+static void unregister_probe(void)
+{
+	unregister_kprobe(&probe);
+}
+
+static int register_hook(void)
+{
+	int error = toggle_hook(false);
+
+	return error ? error : register_ftrace_function(&hook);
+}
+
+static void unregister_hook(void)
+{
+	unregister_ftrace_function(&hook);
+	ftrace_set_filter(&hook, NULL, 0, 1);
+}
+
+static int register_nothing(void)
+{
+	return 0;
+}
+
+static void unregister_nothing(void)
+{
+}
+
+static const struct {
+	const char *name;
+	int (*prepare)(void);
+	int (*toggle)(bool on);
+	void (*clean_up)(void);
+} races[] = {
+	{ "key", register_nothing, toggle_key, unregister_nothing },
+	{ "probe", register_probe, toggle_probe, unregister_probe },
+	{ "hook", register_hook, toggle_hook, unregister_hook },
+};
+
 static void stop(void)
 {
 	int cpu;
@@ -101,7 +180,7 @@ static int start(void)
 		if (cpu >= THREADS_MAX)
 			break;
 		memset(per_cpu_ptr(&counters, cpu), 0, sizeof(struct counters));
-		per_cpu(probe_hits, cpu) = 0;
+		per_cpu(patch_hits, cpu) = 0;
 		thread = kthread_create(runner, NULL, "statickeys/%d", cpu);
 		if (IS_ERR(thread)) {
 			stop();
@@ -146,35 +225,41 @@ static int rounds_of(int (*toggle)(bool on), unsigned int rounds)
 	return error;
 }
 
-int race_run(const char *what, unsigned int rounds)
+static void add_up(void)
 {
-	bool probing = !strcmp(what, "probe");
-	int error, cpu;
+	int cpu;
 
-	if (!probing && strcmp(what, "key"))
-		return -EINVAL;
 	memset(&sum, 0, sizeof(sum));
 	hits = 0;
-	if (probing) {
-		probe.flags = KPROBE_FLAG_DISABLED;
-		probe.addr = NULL;
-		error = register_kprobe(&probe);
-		if (error)
-			return error;
-	}
-	error = start();
-	if (!error) {
-		error = rounds_of(probing ? toggle_probe : toggle_key, rounds);
-		stop();
-	}
-	if (probing)
-		unregister_kprobe(&probe);
 	for_each_possible_cpu(cpu) {
 		sum.calls += per_cpu(counters, cpu).calls;
 		sum.on += per_cpu(counters, cpu).on;
 		sum.off += per_cpu(counters, cpu).off;
-		hits += per_cpu(probe_hits, cpu);
+		hits += per_cpu(patch_hits, cpu);
 	}
+}
+
+int race_run(const char *what, unsigned int rounds)
+{
+	int error;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(races); i++) {
+		if (!strcmp(races[i].name, what))
+			break;
+	}
+	if (i == ARRAY_SIZE(races))
+		return -EINVAL;
+	error = races[i].prepare();
+	if (error)
+		return error;
+	error = start();
+	if (!error) {
+		error = rounds_of(races[i].toggle, rounds);
+		stop();
+	}
+	races[i].clean_up();
+	add_up();
 	return error;
 }
 

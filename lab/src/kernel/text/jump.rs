@@ -38,7 +38,7 @@ impl JumpTable {
     /// # Errors
     /// A table that is no whole number of entries.
     pub fn read(address: u64, bytes: &[u8]) -> Result<Vec<JumpEntry>> {
-        if bytes.len() % ENTRY_SIZE != 0 {
+        if !bytes.len().is_multiple_of(ENTRY_SIZE) {
             bail!("a jump table of {} bytes, expected entries of {ENTRY_SIZE}", bytes.len());
         }
         let entry = |(index, bytes): (usize, &[u8])| {

@@ -207,7 +207,7 @@ impl Binary {
         /// `struct alt_instr` of arm64: two offsets from themselves, a capability, two lengths.
         const SIZE: usize = 12;
         let (start, bytes) = self.between("__alt_instructions", "__alt_instructions_end")?;
-        if bytes.len() % SIZE != 0 {
+        if !bytes.len().is_multiple_of(SIZE) {
             bail!("its table of alternatives has {} bytes, expected entries of {SIZE}", bytes.len());
         }
         let entry = |(index, entry): (usize, &[u8])| {

@@ -48,7 +48,7 @@ pub(super) fn compare(
         (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
         (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
     };
-    (!is).then(|| Difference { expected, looked: *looked })
+    (!is).then_some(Difference { expected, looked: *looked })
 }
 
 fn expected(

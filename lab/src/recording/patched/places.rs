@@ -163,7 +163,7 @@ impl Texts {
     /// The address of a whole instruction.
     fn whole(&self, place: &str) -> Found<u64> {
         let address = self.address(place)?;
-        if address % INSTRUCTION != 0 {
+        if !address.is_multiple_of(INSTRUCTION) {
             return Err(format!(
                 "`{place}` is inside an instruction, expected a multiple of {INSTRUCTION} bytes"
             )
