@@ -45,9 +45,11 @@ pub(crate) struct Kernels {}
 
 impl Kernels {
     pub(crate) fn run(self) -> Result<u8> {
-        for spec in kernel::list(root())? {
+        let specs = kernel::list(root())?;
+        let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
+        for spec in specs {
             let default = if spec.name == kernel::DEFAULT { " (default)" } else { "" };
-            println!("{:8}  {}{default}", spec.name, spec.summary);
+            println!("{:width$}  {}{default}", spec.name, spec.summary);
         }
         Ok(exit::SUCCESS)
     }
