@@ -8,7 +8,8 @@
  *	probe|unprobe SYMBOL[+OFFSET]	a kprobe that counts, with its errno
  *	race key|probe|hook ROUNDS	patches while every CPU runs what is patched
  * statickeys/paths has which way each site went, statickeys/init what the
- * __init site saw, statickeys/insns what each probed instruction came to, and
+ * __init site saw, statickeys/insns what each probed instruction came to,
+ * statickeys/calls where a function that calls itself returns to, and
  * statickeys/race what the last race came to.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -98,6 +99,13 @@ static int insns_file_show(struct seq_file *out, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(insns_file);
 
+static int calls_file_show(struct seq_file *out, void *unused)
+{
+	calls_show(out);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(calls_file);
+
 static int race_file_show(struct seq_file *out, void *unused)
 {
 	race_show(out);
@@ -114,6 +122,7 @@ static int __init statickeys_module_init(void)
 	debugfs_create_file("paths", 0400, directory, NULL, &paths_fops);
 	debugfs_create_file("init", 0400, directory, NULL, &init_fops);
 	debugfs_create_file("insns", 0400, directory, NULL, &insns_file_fops);
+	debugfs_create_file("calls", 0400, directory, NULL, &calls_file_fops);
 	debugfs_create_file("race", 0400, directory, NULL, &race_file_fops);
 	return 0;
 }

@@ -5,12 +5,16 @@
  * instruction meant has a label of its own, insn_NAME.
  */
 #include <linux/atomic.h>
+#include <linux/bug.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
+#include <linux/stringify.h>
+
+#include <asm/asm-bug.h>
 
 #include "compat.h"
 #include "statickeys.h"
@@ -208,6 +212,19 @@ static noinline long run_brk(long x)
 	return x;
 }
 
+/* What BUG() is, with its entry in the table of such places. */
+static noinline long run_bug(long x)
+{
+	asm volatile("	cmp	%0, #2\n"
+		     "	b.ne	9f\n"
+		     "	.globl	insn_bug\n"
+		     "insn_bug:\n"
+		     __stringify(ASM_BUG()) "\n"
+		     "9:\n"
+		     : : "r" (x) : "cc", "memory");
+	return x;
+}
+
 static const struct {
 	const char *name;
 	long (*run)(long x);
@@ -232,6 +249,7 @@ static const struct {
 	{ "extable", run_extable },
 	{ "hint", run_hint },
 	{ "brk", run_brk },
+	{ "bug", run_bug },
 };
 
 /* One at a time; the caller holds the lock. */

@@ -19,6 +19,9 @@ int insns_probe(const char *place, bool probe);
 void insns_show(struct seq_file *out);
 void insns_exit(void);
 
+/* calls.c */
+void calls_show(struct seq_file *out);
+
 /* race.c */
 int race_run(const char *what, unsigned int rounds);
 void race_show(struct seq_file *out);
