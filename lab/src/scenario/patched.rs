@@ -51,6 +51,8 @@ verb_keyed! {
         "call_ops" => CallOps,
         /// `kprobe: vfs_write`
         "kprobe" => KprobeAt,
+        /// `slot: vfs_write`
+        "slot" => KprobeSlot,
     }
 }
 
@@ -99,6 +101,14 @@ pub struct CallOps {
 pub struct KprobeAt {
     /// Where the kprobe is: a symbol, SYMBOL+OFFSET, MODULE:SYMBOL or an address.
     pub kprobe: ProbePoint,
+}
+
+/// The copy that a kprobe executes out of line, and the `brk 0x6` behind it.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KprobeSlot {
+    /// Where the kprobe is: a symbol, SYMBOL+OFFSET, MODULE:SYMBOL or an address.
+    pub slot: ProbePoint,
 }
 
 /// What an instruction must be.
@@ -248,7 +258,7 @@ impl TextPlace {
     /// How many instructions one place has, where it does not depend on what they must be.
     fn length(&self) -> Option<usize> {
         match self {
-            TextPlace::Instructions(_) => None,
+            TextPlace::Instructions(_) | TextPlace::KprobeSlot(_) => None,
             TextPlace::KeySites(_) | TextPlace::KprobeAt(_) => Some(1),
             TextPlace::FtraceSiteOf(_) | TextPlace::CallOps(_) => Some(2),
         }
@@ -296,6 +306,10 @@ impl Text {
         if call_ops && !words.iter().all(Word::is_relative) {
             let message =
                 "an instruction where a pointer is, expected `unchanged` or `original`, or `ops: SYMBOL`";
+            return problem("is", message.to_owned());
+        }
+        if matches!(self.text, TextPlace::KprobeSlot(_)) && words.iter().any(Word::is_relative) {
+            let message = "`original` or `unchanged` of `slot`, expected the instructions";
             return problem("is", message.to_owned());
         }
         let one_for_all = words.len() == 1 && words.iter().all(Word::is_relative);
@@ -366,6 +380,7 @@ mod tests {
         check("{ key: k }, is: [nop, nop]", &["2 instructions of `key`", "expected 1"]);
         check("{ call_ops: f }, is: nop", &["an instruction where a pointer is"]);
         check("{ at: f }, is: enabled", &["expected `text: { key: … }`"]);
+        check("{ slot: f }, is: original", &["`original` or `unchanged` of `slot`"]);
         check("{ at: f }, ops: x", &["`ops` of `at`"]);
         check("{ at: f }, sites: 2", &["sites of `at`"]);
     }

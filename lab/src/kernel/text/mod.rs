@@ -6,9 +6,11 @@
 
 mod ftrace;
 mod jump;
+mod kprobe;
 
 pub use ftrace::FtraceSite;
 pub use jump::{JumpEntry, JumpTable};
+pub(crate) use kprobe::KprobeLayout;
 
 use anyhow::{Context, Result, bail};
 use memmap2::Mmap;

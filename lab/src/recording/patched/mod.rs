@@ -2,6 +2,7 @@
 
 mod compare;
 mod places;
+mod slot;
 
 use super::{Recorder, unexpected};
 use crate::{
@@ -128,12 +129,9 @@ impl Recorder<'_> {
 
     /// Looks at patched text; `found` becomes how much of it there is.
     pub(super) fn patched(&mut self, step: &Text, found: &mut String) -> Result<Vec<String>, Death> {
-        let Some(patched) = &self.patched else {
-            return Err(Death::Lab(anyhow::anyhow!("the kernel's text was not read")));
-        };
-        let places = match patched.texts.places(step) {
+        let places = match self.places(step)? {
             Ok(places) => places,
-            Err(missing) => return Ok(vec![patched.texts.explain(missing)]),
+            Err(reason) => return Ok(vec![reason]),
         };
         let amount = step.sites.unwrap_or_default();
         if !amount.allows(places.len() as u64) {
@@ -155,6 +153,15 @@ impl Recorder<'_> {
             many => format!("{many} sites"),
         };
         Ok(failures)
+    }
+
+    /// All places of a step, or why they are not there.
+    fn places(&mut self, step: &Text) -> Result<Result<Vec<Place>, String>, Death> {
+        if let TextPlace::KprobeSlot(place) = &step.text {
+            return Ok(self.slot(&place.slot)?.map(|address| vec![Place::at(address)]));
+        }
+        let Some(patched) = &self.patched else { return Err(unread()) };
+        Ok(patched.texts.places(step).map_err(|missing| patched.texts.explain(missing)))
     }
 
     /// Says which instructions are not what they must be, and shows them.
@@ -283,6 +290,11 @@ impl Recorder<'_> {
         }
         Ok(bytes)
     }
+}
+
+/// A text step in a scenario that was said to have none.
+fn unread() -> Death {
+    Death::Lab(anyhow::anyhow!("the kernel's text was not read"))
 }
 
 /// The addresses of all instructions that a step looks at.

@@ -16,6 +16,13 @@ pub(super) struct Place {
     pub(super) jump: Option<JumpEntry>,
 }
 
+impl Place {
+    /// One that no static key rewrites.
+    pub(super) fn at(address: u64) -> Place {
+        Place { address, jump: None }
+    }
+}
+
 /// A module that is loaded.
 pub(super) struct Loaded {
     pub(super) name: String,
@@ -144,10 +151,12 @@ impl Texts {
 
     /// All places of a step.
     pub(super) fn places(&self, step: &Text) -> Found<Vec<Place>> {
-        let one = |address: u64| Ok(vec![Place { address, jump: None }]);
+        let one = |address: u64| Ok(vec![Place::at(address)]);
         match &step.text {
             TextPlace::Instructions(place) => one(self.whole(&place.at)?),
             TextPlace::KprobeAt(place) => one(self.whole(&place.kprobe)?),
+            // Only the running kernel knows.
+            TextPlace::KprobeSlot(place) => Err(format!("the slot of `{}` is not known", place.slot).into()),
             TextPlace::KeySites(sites) => self.key_sites(sites),
             TextPlace::FtraceSiteOf(site) => one(self.ftrace_site(&site.ftrace_site)?.address),
             TextPlace::CallOps(literal) => match self.ftrace_site(&literal.call_ops)?.ops {
@@ -161,7 +170,7 @@ impl Texts {
     }
 
     /// The address of a whole instruction.
-    fn whole(&self, place: &str) -> Found<u64> {
+    pub(super) fn whole(&self, place: &str) -> Found<u64> {
         let address = self.address(place)?;
         if !address.is_multiple_of(INSTRUCTION) {
             return Err(format!(

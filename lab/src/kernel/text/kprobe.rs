@@ -1,0 +1,70 @@
+//! Where the kernel keeps a kprobe's copy of the instruction it took the place of.
+
+use crate::host::process::Tool;
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// What leads from a kprobe to its slot: offsets in `struct kprobe`, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KprobeLayout {
+    /// The address that is probed.
+    pub(crate) address: u64,
+    /// The pointer to the slot, null where the instruction is simulated.
+    pub(crate) slot: u64,
+}
+
+impl KprobeLayout {
+    /// That of the kernel in `vmlinux`, as pahole reads it from BTF.
+    ///
+    /// # Errors
+    /// pahole fails, or the kernel has another `struct kprobe` than those of 5.10 to 7.3.
+    pub(crate) fn of(vmlinux: &Path) -> Result<KprobeLayout> {
+        let structure = |name: &str| {
+            let tool = Tool::new("pahole").args(["-F", "btf", "-C", name]).arg(vmlinux);
+            tool.run().with_context(|| format!("cannot read `struct {name}` of `{}`", vmlinux.display()))
+        };
+        KprobeLayout::in_structures(&structure("kprobe")?, &structure("arch_specific_insn")?)
+            .with_context(|| format!("`{}` has another struct kprobe than is known", vmlinux.display()))
+    }
+
+    fn in_structures(kprobe: &str, instruction: &str) -> Option<KprobeLayout> {
+        // 7.2 took it out of `api`, whose first member it was.
+        let slot = offset(instruction, "xol_insn").or_else(|| offset(instruction, "api"))?;
+        let address = offset(kprobe, "addr")?;
+        Some(KprobeLayout { address, slot: offset(kprobe, "ainsn")?.checked_add(slot)? })
+    }
+}
+
+/// The offset of a member in what pahole prints: `kprobe_opcode_t *  addr;  /*    40     8 */`.
+fn offset(structure: &str, member: &str) -> Option<u64> {
+    structure.lines().find_map(|line| {
+        let (declaration, place) = line.split_once(';')?;
+        let name = declaration.split_whitespace().last()?.trim_start_matches('*');
+        let place = place.trim().strip_prefix("/*")?;
+        (name == member).then(|| place.split_whitespace().next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KPROBE: &str = "struct kprobe {\n\
+        \tstruct hlist_node          hlist;                /*     0    16 */\n\
+        \tkprobe_opcode_t *          addr;                 /*    40     8 */\n\
+        \t/* --- cacheline 1 boundary (64 bytes) --- */\n\
+        \tstruct arch_specific_insn  ainsn;                /*    88    32 */\n};\n";
+
+    #[test]
+    fn the_slot_is_found_in_both_forms() {
+        let check = |instruction: &str, slot: Option<u64>| {
+            let layout = KprobeLayout::in_structures(KPROBE, instruction);
+            assert_eq!(layout, slot.map(|slot| KprobeLayout { address: 40, slot }));
+        };
+        check("\tstruct arch_probe_insn     api;                  /*     0    32 */\n", Some(88));
+        let newer = "\tstruct arch_probe_insn     api;                  /*     0     8 */\n\
+             \tkprobe_opcode_t *          xol_insn;             /*     8     8 */\n";
+        check(newer, Some(96));
+        check("", None);
+    }
+}
