@@ -49,6 +49,9 @@ pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
 /// QEMU's stderr.
 const LOG: &str = "qemu.log";
 
+/// What a lab waits for that asks whether a child has ended.
+pub(crate) const END_OF_A_PROCESS: &str = "the end of a process";
+
 /// How long after a panic the console may still bring its message.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -255,7 +258,7 @@ fn described(request: &Request) -> String {
         Request::Push { path, .. } => format!("pushing `{path}`"),
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
-        Request::Wait { .. } => "the end of a process".into(),
+        Request::Wait { .. } => END_OF_A_PROCESS.into(),
         Request::Output { .. } => "the output of a process".into(),
         other => {
             let name = format!("{other:?}");

@@ -3,7 +3,7 @@
 use super::{CHUNK, Recorder, Recording, read, unexpected};
 use crate::{
     host::process::tail,
-    machine::{Death, TIME_SCALE},
+    machine::{Death, END_OF_A_PROCESS, TIME_SCALE},
     report::StepResult,
     scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Workload, Write, Written},
 };
@@ -112,7 +112,13 @@ impl Recorder<'_> {
     pub(super) fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
         loop {
             match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
-                Reply::Child(ChildState::Running) => self.drain(false)?,
+                // It is the child that is waited for, whatever is done meanwhile.
+                Reply::Child(ChildState::Running) => self.drain(false).map_err(|death| match death {
+                    Death::Deadline { after, scale, .. } => {
+                        Death::Deadline { after, scale, request: END_OF_A_PROCESS.into() }
+                    }
+                    death => death,
+                })?,
                 Reply::Child(ChildState::Exited(status, output)) => {
                     return Ok((format!("exit status {status}"), output));
                 }
