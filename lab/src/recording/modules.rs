@@ -4,13 +4,14 @@
 use super::{Recorder, steps::check_errno, unexpected};
 use crate::{
     guest::Module,
+    kernel::text::Binary,
     machine::Death,
     scenario::{Errno, Line, Unload, Wanted},
 };
 use anyhow::{Context, Result};
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, elf};
+use object::{Object, ObjectSection};
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, fmt::Write, fs};
+use std::{fmt::Write, fs, path::Path};
 
 /// Where modules are pushed to.
 const MODULES: &str = "/modules";
@@ -35,29 +36,34 @@ impl Recorder<'_> {
         let what = format!("insmod {}", module.name);
         let failures = self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)?;
         if failures.is_empty() && errno.is_none() {
-            self.learn_symbols(&module)?;
-            self.learn_text(&module)?;
+            let binary = self.loaded(&module)?;
+            self.learn_symbols(&module.name, &binary)?;
+            self.learn_text(&module.name, binary)?;
         }
         Ok(failures)
     }
 
-    /// Finds out where the functions of a module are that was just loaded. One that is loaded again
-    /// lies elsewhere, and the trace may have addresses of both.
-    fn learn_symbols(&mut self, module: &Module) -> Result<(), Death> {
-        let data = fs::read(&module.file);
-        let data = data.with_context(|| format!("cannot read `{}`", module.file.display()));
-        let functions = functions(&data.map_err(Death::Lab)?)
-            .with_context(|| format!("cannot read the symbols of `{}`", module.file.display()))
-            .map_err(Death::Lab)?;
+    /// A module that was just loaded, with where its sections are. One that the kernel does not tell
+    /// of leaves what is in it without an address.
+    fn loaded(&mut self, module: &Module) -> Result<Binary, Death> {
+        let sections = sections(&module.file).map_err(Death::Lab)?;
         let path = |section: &String| format!("/sys/module/{}/sections/{section}", module.name);
-        let paths: Vec<String> = functions.keys().map(path).collect();
-        let starts = self.files(&paths)?;
-        for ((_, functions), path) in functions.iter().zip(paths) {
-            // A section that the kernel does not tell of leaves its functions without a name.
-            let start = starts.get(&path).and_then(|text| text.trim().strip_prefix("0x"));
-            let Some(start) = start.and_then(|text| u64::from_str_radix(text, 16).ok()) else { continue };
-            self.module_symbols.push_str(&kallsyms(start, functions, &module.name));
-        }
+        let paths: Vec<String> = sections.iter().map(path).collect();
+        let texts = self.files(&paths)?;
+        let base = |path: &String| u64::from_str_radix(texts.get(path)?.trim().strip_prefix("0x")?, 16).ok();
+        let bases = sections.iter().zip(&paths).filter_map(|(name, path)| Some((name.clone(), base(path)?)));
+        Binary::module(&module.file, bases.collect()).map_err(Death::Lab)
+    }
+
+    /// Remembers where the functions of a module are. One that is loaded again lies elsewhere, and the
+    /// trace may have addresses of both. Those of its init are among them: their memory is given back,
+    /// but not before the trace has seen them.
+    fn learn_symbols(&mut self, module: &str, binary: &Binary) -> Result<(), Death> {
+        let code = binary.code().map_err(Death::Lab)?;
+        let symbols = binary.symbols().map_err(Death::Lab)?.iter();
+        let symbols = symbols.filter(|symbol| code.iter().any(|range| range.contains(&symbol.address)));
+        let functions = symbols.map(|symbol| (symbol.address, binary.name(symbol)));
+        self.module_symbols.push_str(&kallsyms(functions, module));
         Ok(())
     }
 
@@ -95,31 +101,24 @@ impl Recorder<'_> {
     }
 }
 
-/// The functions of each section of an unlinked module, by their place in it. Those of its init
-/// sections are among them: their memory is given back, but not before the trace has seen them.
-fn functions(data: &[u8]) -> Result<BTreeMap<String, Vec<(u64, String)>>> {
-    let file = object::File::parse(data)?;
-    let mut functions: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
-    for symbol in file.symbols() {
-        let Some(section) = symbol.section_index() else { continue };
-        let (section, name) = (file.section_by_index(section)?, symbol.name()?);
-        let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
-        let (section, code) = (section.name()?, sh_flags.contains(elf::SHF_EXECINSTR));
-        // `$x` and `$d` mark code and data for disassemblers.
-        if code && !name.is_empty() && !name.starts_with('$') {
-            functions.entry(section.to_owned()).or_default().push((symbol.address(), name.to_owned()));
-        }
-    }
-    Ok(functions)
-}
-
 /// Functions as /proc/kallsyms has them.
-fn kallsyms(start: u64, functions: &[(u64, String)], module: &str) -> String {
-    functions.iter().fold(String::new(), |mut text, (offset, name)| {
+fn kallsyms<'a>(functions: impl Iterator<Item = (u64, &'a str)>, module: &str) -> String {
+    functions.fold(String::new(), |mut text, (address, name)| {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{:016x} t {name}\t[{module}]", start.wrapping_add(*offset));
+        let _ = writeln!(text, "{address:016x} t {name}\t[{module}]");
         text
     })
+}
+
+/// The sections of a module that are loaded.
+fn sections(path: &Path) -> Result<Vec<String>> {
+    let data = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let file = object::File::parse(&*data).with_context(|| format!("`{}` is no ELF file", path.display()))?;
+    let loaded = |section: &object::Section<'_, '_>| match section.flags() {
+        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(object::elf::SHF_ALLOC),
+        _ => false,
+    };
+    Ok(file.sections().filter(loaded).filter_map(|section| Some(section.name().ok()?.to_owned())).collect())
 }
 
 #[cfg(test)]
@@ -129,8 +128,8 @@ mod tests {
 
     #[test]
     fn functions_of_a_module_have_its_name() {
-        let functions = [(0, "first".to_owned()), (0x40, "second".to_owned())];
-        let symbols = Symbols::parse(kallsyms(0xffff_8000_7a00_0000, &functions, "mine"));
+        let functions = [(0xffff_8000_7a00_0000, "first"), (0xffff_8000_7a00_0040, "second")];
+        let symbols = Symbols::parse(kallsyms(functions.into_iter(), "mine"));
         let check = |address, expect: &str| {
             assert_eq!(symbols.resolve(address).map(|symbol| symbol.to_string()).as_deref(), Some(expect));
         };
@@ -139,7 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_has_no_functions() {
-        assert!(functions(b"no ELF").is_err());
+    fn what_is_no_module_has_no_sections() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "no ELF").unwrap();
+        assert!(sections(file.path()).is_err());
     }
 }

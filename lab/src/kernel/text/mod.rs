@@ -14,7 +14,7 @@ pub(crate) use kprobe::KprobeLayout;
 
 use anyhow::{Context, Result, bail};
 use memmap2::Mmap;
-use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, HashMap},
@@ -198,6 +198,34 @@ impl Binary {
         let section = file.section_by_name(name)?;
         let base = self.section_base(name, section.address())?;
         Some(base..base.checked_add(section.size())?)
+    }
+
+    /// Where its sections are that were loaded, those with code only.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn code(&self) -> Result<Vec<Range<u64>>> {
+        self.ranges(|section| {
+            let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
+            sh_flags.contains(elf::SHF_EXECINSTR)
+        })
+    }
+
+    /// Where its sections are that were loaded.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn loaded(&self) -> Result<Vec<Range<u64>>> {
+        self.ranges(|_| true)
+    }
+
+    fn ranges(&self, wanted: impl Fn(&object::Section<'_, '_>) -> bool) -> Result<Vec<Range<u64>>> {
+        let file = self.file()?;
+        let range = |section: object::Section<'_, '_>| {
+            let base = self.section_base(section.name().ok()?, section.address())?;
+            Some(base..base.checked_add(section.size())?)
+        };
+        Ok(file.sections().filter(wanted).filter_map(range).collect())
     }
 
     /// What vmlinux has where the boot puts other instructions, as the CPU wants them: `.altinstructions`.

@@ -6,7 +6,6 @@ mod slot;
 
 use super::{Recorder, unexpected};
 use crate::{
-    guest::Module,
     kernel::text::{Binary, INSTRUCTION, JumpTable},
     machine::Death,
     scenario::{Scenario, Step, Text, TextPlace, Word},
@@ -14,10 +13,9 @@ use crate::{
 };
 use anyhow::Context;
 use compare::{Difference, Looked};
-use object::{Object, ObjectSection};
 use places::{Loaded, Place, Texts};
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 /// The most that the agent reads at a time, in bytes.
 const READ_MAX: u64 = 64 << 10;
@@ -96,18 +94,11 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Learns where the code of a module is that was just loaded, and which of it is patched.
-    pub(super) fn learn_text(&mut self, module: &Module) -> Result<(), Death> {
+    /// Learns which code of a module is patched that was just loaded.
+    pub(super) fn learn_text(&mut self, module: &str, binary: Binary) -> Result<(), Death> {
         if self.patched.is_none() {
             return Ok(());
         }
-        let sections = sections(&module.file).map_err(Death::Lab)?;
-        let path = |section: &String| format!("/sys/module/{}/sections/{section}", module.name);
-        let paths: Vec<String> = sections.iter().map(path).collect();
-        let texts = self.files(&paths)?;
-        let base = |path: &String| u64::from_str_radix(texts.get(path)?.trim().strip_prefix("0x")?, 16).ok();
-        let bases = sections.iter().zip(&paths).filter_map(|(name, path)| Some((name.clone(), base(path)?)));
-        let binary = Binary::module(&module.file, bases.collect()).map_err(Death::Lab)?;
         let jumps = match binary.section("__jump_table") {
             Some(range) => {
                 let bytes = self.memory(range.start, range.end.saturating_sub(range.start))?;
@@ -117,8 +108,8 @@ impl Recorder<'_> {
         };
         if let Some(patched) = &mut self.patched {
             // What was there may have been another module's.
-            let loaded = Loaded { name: module.name.clone(), binary, jumps };
-            for range in sections.iter().filter_map(|name| loaded.binary.section(name)) {
+            let loaded = Loaded { name: module.to_owned(), binary, jumps };
+            for range in loaded.binary.loaded().map_err(Death::Lab)? {
                 patched.first.retain(|address, _| !range.contains(address));
                 patched.last.retain(|address, _| !range.contains(address));
             }
@@ -224,8 +215,7 @@ impl Recorder<'_> {
             let mut pointer = low | high << 32;
             if key == "func" {
                 // The first member of struct ftrace_ops.
-                let bytes = self.memory(pointer, 8)?;
-                pointer = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                pointer = self.pointer(pointer)?;
             }
             let Some(patched) = &self.patched else { continue };
             let found = patched.texts.name(pointer);
@@ -316,17 +306,6 @@ fn spans(addresses: &[u64]) -> Vec<(u64, u64)> {
         }
     }
     spans
-}
-
-/// The sections of a module that are loaded.
-fn sections(path: &Path) -> anyhow::Result<Vec<String>> {
-    let data = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let file = object::File::parse(&*data).with_context(|| format!("`{}` is no ELF file", path.display()))?;
-    let loaded = |section: &object::Section<'_, '_>| match section.flags() {
-        object::SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(object::elf::SHF_ALLOC),
-        _ => false,
-    };
-    Ok(file.sections().filter(loaded).filter_map(|section| Some(section.name().ok()?.to_owned())).collect())
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ impl Recorder<'_> {
         Ok(Err(format!("no kprobe is registered at `{place}`")))
     }
 
-    fn pointer(&mut self, address: u64) -> Result<u64, Death> {
+    /// A pointer in the kernel's memory.
+    pub(super) fn pointer(&mut self, address: u64) -> Result<u64, Death> {
         let bytes = self.memory(address, 8)?;
         Ok(u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
