@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 static const char usage[] =
 	"Usage: children NUMBER\n"
 	"\n"
@@ -16,20 +18,10 @@ int main(int argc, char **argv)
 {
 	unsigned long number, i;
 	int status;
-	char *end;
 	pid_t child;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
-	number = strtoul(argv[1], &end, 0);
-	if (end == argv[1] || *end)
-		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
+	expect_arguments(argc, argv, 1, usage);
+	number = integer(argv[1]);
 	for (i = 0; i < number; i++) {
 		child = fork();
 		if (child == -1)

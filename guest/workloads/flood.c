@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 static const char usage[] =
 	"Usage: flood FILE BYTES\n"
 	"\n"
@@ -68,14 +70,7 @@ int main(int argc, char **argv)
 	char *end;
 	int fd;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 3) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
+	expect_arguments(argc, argv, 2, usage);
 	bytes = strtoull(argv[2], &end, 10);
 	if (*end || end == argv[2])
 		errx(EXIT_FAILURE, "`%s' is no number of bytes", argv[2]);

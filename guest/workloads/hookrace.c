@@ -30,6 +30,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 #define CPUS_MAX 64
 #define DIRECTORY "/sys/kernel/debug/ftracehook/"
 
@@ -115,19 +117,9 @@ int main(int argc, char **argv)
 	uint64_t before;
 	bool seen;
 	long cpu;
-	char *end;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
-	rounds = strtoul(argv[1], &end, 0);
-	if (end == argv[1] || *end)
-		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
+	expect_arguments(argc, argv, 1, usage);
+	rounds = integer(argv[1]);
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (cpus > CPUS_MAX)
 		errx(EXIT_FAILURE, "%ld CPUs, at most %d", cpus, CPUS_MAX);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 static const char usage[] =
 	"Usage: lines FILE\n"
 	"\n"
@@ -41,14 +43,7 @@ int main(int argc, char **argv)
 {
 	int fd;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
+	expect_arguments(argc, argv, 1, usage);
 	fd = open(argv[1], O_RDONLY);
 	if (fd == -1)
 		err(EXIT_FAILURE, "%s", argv[1]);

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 static const char usage[] =
 	"Usage: pingpong [--fifo] NUMBERS\n"
 	"\n"
@@ -77,24 +79,14 @@ int main(int argc, char **argv)
 	int fifo = 0;
 	int status;
 	pid_t child;
-	char *end;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
 	if (argc > 1 && !strcmp(argv[1], "--fifo")) {
 		fifo = 1;
 		argv++;
 		argc--;
 	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
-	numbers = strtoull(argv[1], &end, 0);
-	if (end == argv[1] || *end)
-		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
+	expect_arguments(argc, argv, 1, usage);
+	numbers = integer(argv[1]);
 
 	there = eventfd(0, 0);
 	back = eventfd(0, 0);

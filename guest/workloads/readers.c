@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 #define THREADS_MAX 64
 
 static const char usage[] =
@@ -73,14 +75,7 @@ int main(int argc, char **argv)
 	char *end;
 	long i;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
+	expect_arguments(argc, argv, 1, usage);
 	threads = strtol(argv[1], &end, 0);
 	if (end == argv[1] || *end || threads < 1 || threads > THREADS_MAX)
 		errx(EXIT_FAILURE, "`%s` is not a number from 1 to %d", argv[1],

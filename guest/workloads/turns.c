@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 static const char usage[] =
 	"Usage: turns ROUNDS\n"
 	"\n"
@@ -84,19 +86,9 @@ int main(int argc, char **argv)
 	unsigned long rounds;
 	long cpus, cpu;
 	int status;
-	char *end;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2) {
-		fputs(usage, stderr);
-		return EXIT_FAILURE;
-	}
-	rounds = strtoul(argv[1], &end, 0);
-	if (end == argv[1] || *end)
-		errx(EXIT_FAILURE, "`%s` is not an integer", argv[1]);
+	expect_arguments(argc, argv, 1, usage);
+	rounds = integer(argv[1]);
 
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	for (cpu = 0; cpu < cpus; cpu++)
