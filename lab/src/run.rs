@@ -11,15 +11,15 @@ pub mod times;
 
 use crate::{
     cache::Cache,
-    guest::{self, Guest, initramfs},
+    guest::{self, Guest, Module, initramfs},
     host::{interrupt, process::Tool},
-    kernel::{self, Kernel},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, VMCORE, qemu},
+    kernel::{self, Kernel, indexed_vmlinux},
+    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, Userland, VMCORE, qemu},
     plan::{self, unmet},
     progress::{Progress, Task},
-    recording::{self, Recording},
+    recording::{self, Recording, VMLINUX},
     report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Bootconfig, Found, Fresh, Scenario},
+    scenario::{Bootconfig, Found, Fresh, Scenario, Wanted, WantedUserland},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -342,9 +342,12 @@ fn record(
     };
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
-    let machine = match scenario.fresh {
-        Fresh::Snapshot => Machine::pristine(&spec, snapshots, directory),
-        Fresh::Boot => boot(spec, scenario.bootconfig.as_ref(), directory),
+    let machine = match (&scenario.userland, scenario.fresh) {
+        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, || {
+            if scenario.attaches_crash() { for_crash(kernel, guest, &modules) } else { Ok(Vec::new()) }
+        }),
+        (None, Fresh::Snapshot) => Machine::pristine(&spec, snapshots, directory),
+        (None, Fresh::Boot) => boot(spec, scenario.bootconfig.as_ref(), directory),
     };
     match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
@@ -360,6 +363,33 @@ fn boot(mut spec: MachineSpec, bootconfig: Option<&Bootconfig>, directory: &Path
     let file = file.map_err(Death::Lab)?;
     spec.initramfs = file.path().to_owned();
     Machine::boot(&spec, directory, BOOT_DEADLINE)
+}
+
+/// What crash reads: the kernel and its modules, with debug information.
+fn for_crash(
+    kernel: &Kernel,
+    guest: &Guest,
+    modules: &BTreeMap<Wanted, Module>,
+) -> Result<Vec<(String, PathBuf)>> {
+    let vmlinux = indexed_vmlinux(guest.userlands.cache(), kernel)?;
+    let modules = modules.values().map(|module| (format!("{}.ko", module.name), module.debug.clone()));
+    Ok(modules.chain([(VMLINUX.to_owned(), vmlinux)]).collect())
+}
+
+/// Boots a machine with a whole userland.
+fn boot_userland(
+    spec: &MachineSpec,
+    wanted: &WantedUserland,
+    kernel: &Kernel,
+    guest: &Guest,
+    directory: &Path,
+    shared: impl FnOnce() -> Result<Vec<(String, PathBuf)>>,
+) -> Result<Machine, Death> {
+    let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
+    let shared = shared().map_err(Death::Lab)?;
+    let agent = guest.agent.clone();
+    let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
+    Machine::boot_userland(spec, &userland, directory)
 }
 
 /// The machine a kernel's file asks for.

@@ -9,7 +9,7 @@ use lab::{
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
     run::machine_spec,
 };
-use protocol::{Reply, Request, WriteMode};
+use protocol::{Reply, Request, Stdin, WriteMode};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -114,8 +114,12 @@ fn a_guest_that_reboots_is_said() {
 fn a_request_that_takes_too_long_meets_its_deadline() {
     let setting = setting();
     let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
-    let spawn =
-        Request::Spawn { argv: vec!["/no/such/program".into()], env: vec![], stdin: vec![], output_max: 100 };
+    let spawn = Request::Spawn {
+        argv: vec!["/no/such/program".into()],
+        env: vec![],
+        stdin: Stdin::Open,
+        output_max: 100,
+    };
     let reply = machine.call(&spawn, BOOT_DEADLINE).unwrap();
     assert!(matches!(reply, protocol::Reply::Errno { errno: 2, .. }), "{reply:?}");
     // The guest's answer takes longer than a microsecond.

@@ -6,9 +6,9 @@
 use crate::{
     events::{Events, Source},
     refusal::{Refusal, Refused},
-    stream::{Input, Output},
+    stream::{Feed, Input, Output},
 };
-use protocol::{ChildState, MAX_FRAME};
+use protocol::{ChildState, FEED_MAX, MAX_FRAME, Stdin};
 use rustix::{
     fd::OwnedFd,
     io::Errno,
@@ -37,7 +37,7 @@ const CHILDREN_MAX: usize = 64;
 pub(crate) struct Program {
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<String>,
-    pub(crate) stdin: Vec<u8>,
+    pub(crate) stdin: Stdin,
     pub(crate) output_max: u32,
 }
 
@@ -65,6 +65,7 @@ struct Child {
     /// Readable once the child has ended; closed when it was reaped.
     pidfd: Option<OwnedFd>,
     stdin: Option<Input>,
+    feed: Option<Feed>,
     stdout: Output,
     stderr: Output,
     ended: Option<(WaitStatus, Instant)>,
@@ -94,7 +95,8 @@ impl Children {
             }
             command.env(name, value);
         }
-        command.stdin(if program.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+        let nothing = matches!(&program.stdin, Stdin::Bytes(bytes) if bytes.is_empty());
+        command.stdin(if nothing { Stdio::null() } else { Stdio::piped() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut spawned = command.spawn().refused("spawn", path)?;
         let id = self.last.wrapping_add(1);
@@ -140,6 +142,26 @@ impl Children {
         Ok(child.output(child.stdout.so_far(), child.stderr.so_far()))
     }
 
+    /// What child `id` has written since this was last asked.
+    pub(crate) fn take(&mut self, id: u32) -> Result<protocol::Output, Refusal> {
+        let child = self.untold(id, "read the output of")?;
+        child.pump();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        Ok(child.output(stdout, stderr))
+    }
+
+    /// Writes to child `id`.
+    pub(crate) fn feed(&mut self, id: u32, data: &[u8]) -> Result<(), Refusal> {
+        let child = self.untold(id, "feed")?;
+        let what = || format!("feed child {id}");
+        match &child.feed {
+            _ if data.len() > FEED_MAX => Err(Refusal::new(what(), Errno::MSGSIZE)),
+            Some(feed) => feed.write(data).map_err(|errno| Refusal::new(what(), errno)),
+            // Its stdin was never open, or it has ended.
+            None => Err(Refusal::new(what(), Errno::PIPE)),
+        }
+    }
+
     /// Child `id`, whose end was not told yet.
     fn untold(&mut self, id: u32, doing: &str) -> Result<&mut Child, Refusal> {
         let child = self.known.get_mut(&id).filter(|child| !child.told);
@@ -178,7 +200,7 @@ impl Children {
 impl Child {
     fn new(
         spawned: &mut std::process::Child,
-        stdin: Vec<u8>,
+        stdin: Stdin,
         output_max: u32,
         id: u32,
         events: &Events,
@@ -188,9 +210,10 @@ impl Child {
         let limit = (output_max as usize).min(OUTPUT_MAX);
         let stdout = Output::new(spawned.stdout.take().ok_or(Errno::BADF)?.into(), limit)?;
         let stderr = Output::new(spawned.stderr.take().ok_or(Errno::BADF)?.into(), limit)?;
-        let stdin = match spawned.stdin.take() {
-            Some(pipe) => Some(Input::new(pipe.into(), stdin)?),
-            None => None,
+        let (stdin, feed) = match (spawned.stdin.take(), stdin) {
+            (Some(pipe), Stdin::Bytes(bytes)) => (Some(Input::new(pipe.into(), bytes)?), None),
+            (Some(pipe), Stdin::Open) => (None, Some(Feed::new(pipe.into())?)),
+            (None, _) => (None, None),
         };
         // Nobody has reaped it yet, so the number is still its own.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
@@ -203,7 +226,7 @@ impl Child {
         if let Some(pipe) = stdin.as_ref().and_then(Input::pipe) {
             events.watch_writing(pipe, source)?;
         }
-        Ok(Child { pid, pidfd: Some(pidfd), stdin, stdout, stderr, ended: None, told: false })
+        Ok(Child { pid, pidfd: Some(pidfd), stdin, feed, stdout, stderr, ended: None, told: false })
     }
 
     fn pump(&mut self) {
@@ -224,6 +247,7 @@ impl Child {
         self.pidfd = None;
         // What it did not read, nobody will.
         self.stdin = None;
+        self.feed = None;
     }
 
     fn output_is_closed(&self) -> bool {
@@ -245,7 +269,7 @@ impl Child {
 
     fn tell(&mut self, status: WaitStatus) -> ChildState {
         self.told = true;
-        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        let (stdout, stderr) = (self.stdout.end(), self.stderr.end());
         let output = self.output(stdout, stderr);
         match status.terminating_signal() {
             Some(signal) => ChildState::Signaled(signal, output),

@@ -21,7 +21,7 @@ impl Stage {
     fn shell(&mut self, script: &str, stdin: &[u8]) -> u32 {
         let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
         let env = vec!["NAME=value".to_owned(), "PATH=/usr/bin:/bin".to_owned()];
-        self.spawn(Program { argv, env, stdin: stdin.to_vec(), output_max: 1000 }).unwrap()
+        self.spawn(Program { argv, env, stdin: Stdin::Bytes(stdin.to_vec()), output_max: 1000 }).unwrap()
     }
 
     /// As the server waits, without the port.
@@ -54,6 +54,37 @@ impl Stage {
         let found = format!("{kind} {status} out={} err={}", text(&output.stdout), text(&output.stderr));
         assert_eq!(found, expect, "{script}");
     }
+}
+
+#[test]
+fn a_child_with_an_open_stdin_is_asked_and_answers() {
+    let mut stage = Stage::new();
+    let argv = ["/bin/sh", "-c", "while read -r word; do echo \"<$word>\"; done"].map(str::to_owned).to_vec();
+    let id = stage.spawn(Program { argv, env: Vec::new(), stdin: Stdin::Open, output_max: 5 }).unwrap();
+    let mut ask = |word: &str, expect: &str, dropped: u64| {
+        stage.children.feed(id, format!("{word}\n").as_bytes()).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let (mut said, mut lost) = (String::new(), 0);
+        while said.len() as u64 + lost < expect.len() as u64 + dropped && Instant::now() < until {
+            stage.events.wait(Some(Duration::from_millis(100))).unwrap();
+            let output = stage.children.take(id).unwrap();
+            said += &String::from_utf8(output.stdout).unwrap();
+            lost += output.dropped;
+        }
+        assert_eq!((said.as_str(), lost), (expect, dropped), "{word}");
+    };
+    ask("a", "<a>\n", 0);
+    // What was taken makes room.
+    ask("b", "<b>\n", 0);
+    ask("long", "<long", 2);
+    assert_eq!(errno(stage.children.feed(id, &[b'x'; FEED_MAX + 1])), libc::EMSGSIZE);
+    stage.children.kill(id, libc::SIGKILL).unwrap();
+    assert!(matches!(stage.wait(id), ChildState::Signaled(libc::SIGKILL, _)));
+    assert_eq!(errno(stage.children.feed(id, b"x")), libc::ECHILD);
+    let id = stage.shell("exec sleep 60", b"");
+    assert_eq!(errno(stage.children.feed(id, b"x")), libc::EPIPE);
+    stage.children.kill(id, libc::SIGKILL).unwrap();
+    stage.wait(id);
 }
 
 fn errno<T: std::fmt::Debug>(result: Result<T, Refusal>) -> i32 {
@@ -147,7 +178,8 @@ fn what_cannot_be_started_is_an_errno() {
     let mut stage = Stage::new();
     let mut check = |argv: &[&str], env: &[&str], expect: i32| {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let program = Program { argv: owned(argv), env: owned(env), stdin: Vec::new(), output_max: 0 };
+        let program =
+            Program { argv: owned(argv), env: owned(env), stdin: Stdin::Bytes(Vec::new()), output_max: 0 };
         assert_eq!(errno(stage.spawn(program)), expect, "{argv:?}");
     };
     check(&[], &[], libc::EINVAL);
@@ -164,7 +196,7 @@ fn there_is_a_most_of_children() {
     let mut stage = Stage::new();
     let ids: Vec<u32> = (0..CHILDREN_MAX).map(|_| stage.shell("exec sleep 30", b"")).collect();
     let argv = vec!["/bin/true".to_owned()];
-    let one_more = Program { argv, env: Vec::new(), stdin: Vec::new(), output_max: 0 };
+    let one_more = Program { argv, env: Vec::new(), stdin: Stdin::Bytes(Vec::new()), output_max: 0 };
     assert_eq!(errno(stage.spawn(one_more)), libc::EAGAIN);
     let pids: Vec<Pid> = stage.children.known.values().map(|child| child.pid).collect();
     stage.children.clear();

@@ -58,7 +58,7 @@ fn start(init: bool) -> io::Result<serve::Server> {
     }
     let port = port::Port::open()?;
     if !init {
-        mounts::mount_all();
+        mounts::mount_in_a_tree();
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
     serve::Server::new(port)

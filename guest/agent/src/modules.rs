@@ -5,6 +5,7 @@
 //! be a panic.
 
 use crate::{children::Program, files::resolve};
+use protocol::Stdin;
 use rustix::{
     fs::{Mode, OFlags, open},
     io::Errno,
@@ -33,7 +34,7 @@ pub(crate) fn unloader(name: &str) -> Program {
 
 fn program(arguments: &[&str]) -> Program {
     let argv = [SELF].iter().chain(arguments).map(|&word| word.to_owned()).collect();
-    Program { argv, env: Vec::new(), stdin: Vec::new(), output_max: OUTPUT_MAX }
+    Program { argv, env: Vec::new(), stdin: Stdin::Bytes(Vec::new()), output_max: OUTPUT_MAX }
 }
 
 /// What to exit with if these are the arguments of such a child; it has done its work then.

@@ -190,6 +190,8 @@ impl Server {
                 self.wait(child, Duration::from_millis(milliseconds.into())).map(Reply::Child)
             }
             Request::Output { child } => self.children.output(child).map(Reply::Said),
+            Request::Take { child } => self.children.take(child).map(Reply::Said),
+            Request::Feed { child, data } => self.children.feed(child, &data).map(done),
             Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
             Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
             Request::KernelLog { max } => {

@@ -53,10 +53,15 @@ impl Output {
         (self.kept.clone(), self.dropped)
     }
 
-    /// What was kept, and how many bytes were not; from now on nothing is.
+    /// What was kept since it was last taken, and how many bytes were not.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u64) {
-        self.limit = 0;
         (std::mem::take(&mut self.kept), std::mem::take(&mut self.dropped))
+    }
+
+    /// As [`Output::take`]; from now on nothing is kept.
+    pub(crate) fn end(&mut self) -> (Vec<u8>, u64) {
+        self.limit = 0;
+        self.take()
     }
 
     /// The pipe, as long as it is open.
@@ -106,6 +111,31 @@ impl Input {
     /// The pipe, as long as it is open.
     pub(crate) fn pipe(&self) -> Option<&OwnedFd> {
         self.pipe.as_ref()
+    }
+}
+
+/// A child's stdin that stays open.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    pipe: OwnedFd,
+}
+
+impl Feed {
+    /// Will write to `pipe`.
+    pub(crate) fn new(pipe: OwnedFd) -> io::Result<Feed> {
+        never_block(&pipe)?;
+        Ok(Feed { pipe })
+    }
+
+    /// Writes all of it or nothing, which holds up to PIPE_BUF bytes.
+    pub(crate) fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        loop {
+            match write(&self.pipe, data) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
     }
 }
 

@@ -83,13 +83,15 @@ mod tests {
     /// An agent of this version understands a lab of this version: what is on the wire may change
     /// only together with [`crate::VERSION`].
     #[test]
-    fn the_wire_format_of_version_3() {
-        assert_eq!(crate::VERSION, 3);
+    fn the_wire_format_of_version_4() {
+        assert_eq!(crate::VERSION, 4);
         let write = Request::WriteFile { path: "a".into(), data: vec![0x80, 1], mode: WriteMode::Append };
         assert_eq!(encode(&write).unwrap(), b"\x07\0\0\0\x01\x01a\x02\x80\x01\x01");
         assert_eq!(encode(&Reply::Data(vec![7; 3])).unwrap(), b"\x05\0\0\0\x02\x03\x07\x07\x07");
         let child = ChildState::Exited(-1, Output { pid: 2, ..Output::default() });
         assert_eq!(encode(&Reply::Child(child)).unwrap(), b"\x07\0\0\0\x05\x01\x01\x04\0\0\0");
+        let feed = Request::Feed { child: 1, data: vec![7] };
+        assert_eq!(encode(&feed).unwrap(), b"\x04\0\0\0\x0c\x01\x01\x07");
         let said = Output { pid: 2, stdout: vec![7], ..Output::default() };
         assert_eq!(encode(&Reply::Said(said)).unwrap(), b"\x06\0\0\0\x06\x04\x01\x07\0\0");
     }

@@ -10,10 +10,10 @@ mod frame;
 mod message;
 
 pub use frame::{FrameError, MAX_FRAME, encode, read_frame, write_frame};
-pub use message::{ChildState, CpuPages, Hello, Output, Reply, Request, WriteMode};
+pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request, Stdin, WriteMode};
 
 /// The name of the virtio-serial port, as `/sys/class/virtio-ports/*/name` shows it.
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
 /// Raised whenever a message changes; lab and agent refuse to talk across versions.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;

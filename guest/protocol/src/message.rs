@@ -75,9 +75,8 @@ pub enum Request {
         argv: Vec<String>,
         /// The whole environment, `NAME=value`.
         env: Vec<String>,
-        /// What it reads from stdin, then end of file.
-        #[serde(with = "serde_bytes")]
-        stdin: Vec<u8>,
+        /// What it reads.
+        stdin: Stdin,
         /// The most bytes of stdout, and of stderr, that are kept; the rest is read and dropped.
         output_max: u32,
     },
@@ -93,6 +92,21 @@ pub enum Request {
     /// What a child has written so far, which stays for `Wait` to tell: [`Reply::Said`], or ECHILD
     /// once its end was told.
     Output {
+        /// From [`Reply::Started`].
+        child: u32,
+    },
+    /// Writes to a child whose stdin is [`Stdin::Open`], at most [`FEED_MAX`] bytes, all of them or
+    /// none: EAGAIN, as long as it has not read what it has, and EPIPE once it reads no more.
+    Feed {
+        /// From [`Reply::Started`].
+        child: u32,
+        /// What it is to read.
+        #[serde(with = "serde_bytes")]
+        data: Vec<u8>,
+    },
+    /// As `Output`, what was written since it was last taken; it is not told again. What is kept of it
+    /// counts anew.
+    Take {
         /// From [`Reply::Started`].
         child: u32,
     },
@@ -136,6 +150,18 @@ pub enum Request {
     },
     /// Syncs and powers the machine off. There is no reply.
     PowerOff,
+}
+
+/// The most bytes of one [`Request::Feed`]: what a pipe takes as a whole, PIPE_BUF.
+pub const FEED_MAX: usize = 4096;
+
+/// What a child reads from stdin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    /// These bytes, then end of file.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// What [`Request::Feed`] brings, until the child is killed.
+    Open,
 }
 
 /// How [`Request::WriteFile`] opens its file.

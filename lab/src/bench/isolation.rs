@@ -3,16 +3,16 @@
 use super::{Figures, growth, median, stock};
 use crate::{
     cache::Cache,
-    guest::{self, Guest, userland},
+    guest::{self, Guest},
     kernel::{self, Kernel},
     machine::{BOOT_DEADLINE, Machine, Snapshots},
     progress::Progress,
     recording,
     run::{self, machine_spec},
-    scenario::{Found, Scenario},
+    scenario::{Found, Scenario, WantedUserland},
     verdict::Status,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use std::{
     collections::BTreeMap,
     fs,
@@ -63,7 +63,8 @@ pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress
     figures.extend(bench.overhead()?);
     figures.insert("panic_to_verdict_seconds".to_owned(), bench.panic(&root.join(PANIC))?);
     drop(task);
-    let tree = userland::tree(cache, root, USERLAND, progress)?;
+    let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
+    let tree = bench.guest.userlands.tree(&wanted, &bench.kernel)?.path;
     let task = progress.task("measuring stock boots by vmtest", None);
     figures.extend(bench.stock(&tree)?);
     let ratio = figures["stock_vmtest_seconds"] / figures["restore_to_first_answer_seconds"];

@@ -8,10 +8,11 @@ mod debian_rust;
 pub mod initramfs;
 mod modules;
 mod toolchain;
-pub mod userland;
+mod userland;
 mod workloads;
 
 pub use modules::{Module, Modules};
+pub use userland::{Tree, Userlands};
 
 use crate::{cache::Cache, host::process::Tool, progress::Progress};
 use anyhow::{Context, Result, bail};
@@ -26,6 +27,8 @@ const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
 /// What a guest is made of.
 #[derive(Clone, Debug)]
 pub struct Guest {
+    /// The agent's program.
+    pub agent: PathBuf,
     /// The initramfs whose /init is the agent.
     pub initramfs: PathBuf,
     /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. The
@@ -33,6 +36,8 @@ pub struct Guest {
     pub workloads: BTreeMap<String, PathBuf>,
     /// Kernel modules, which are built for each kernel when a scenario asks for them.
     pub modules: Modules,
+    /// Whole userlands, which are fetched when a scenario asks for one.
+    pub userlands: Userlands,
 }
 
 /// Builds the guest's part of the repository at `root`.
@@ -42,7 +47,8 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
     let initramfs = initramfs::of_init(cache, &agent)?;
     let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
     let modules = Modules::new(cache, root.join("guest/modules"), progress);
-    Ok(Guest { initramfs, workloads, modules })
+    let userlands = Userlands::new(cache, root.join("guest/userland"), progress);
+    Ok(Guest { agent, initramfs, workloads, modules, userlands })
 }
 
 /// An initramfs whose /init is the workload `name`: a guest without an agent.

@@ -9,19 +9,23 @@ use crate::{
         apt::{Apt, Choice},
         deb,
     },
+    kernel::{Kernel, KernelVersion, VersionReq},
     progress::Progress,
+    scenario::{PackageName, WantedUserland},
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
 /// Raised when an entry has to be made anew for a reason that nothing else in its key shows.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
 
 /// A file of packages that is longer is none.
 const FILE_MAX: u64 = 64 << 10;
@@ -32,8 +36,21 @@ const FILE_MAX: u64 = 64 << 10;
 struct Userland {
     /// The Debian suite.
     suite: String,
+    /// Kernels that want another suite's tools. The first that fits counts.
+    #[serde(default)]
+    others: Vec<OtherSuite>,
+    /// The guest's memory, as QEMU writes sizes.
+    memory: String,
     /// The packages that are wanted for themselves.
-    packages: Vec<String>,
+    packages: Vec<PackageName>,
+}
+
+/// A suite for some kernels.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OtherSuite {
+    kernel: VersionReq,
+    suite: String,
 }
 
 /// What an unpacked tree lacks, since it is not configured.
@@ -52,13 +69,20 @@ enum What {
     Script(&'static str),
 }
 
-const FIX_UPS: [FixUp; 5] = [
+const FIX_UPS: [FixUp; 8] = [
     FixUp { path: "mnt", what: What::Directory, why: "no package has it; vmtest mounts a tmpfs there" },
     FixUp {
         path: "var/run",
         what: What::Link("/run"),
         why: "base-files has a directory, and its maintainer script the link; qemu-ga writes there",
     },
+    FixUp {
+        path: "var/tmp",
+        what: What::Link("/tmp"),
+        why: "crash and others write there, and the tree is not to be written to",
+    },
+    FixUp { path: "workloads", what: What::Directory, why: "the agent mounts a tmpfs there" },
+    FixUp { path: "modules", what: What::Directory, why: "as workloads" },
     FixUp {
         path: "usr/bin/sh",
         what: What::Link("bash"),
@@ -76,13 +100,60 @@ const FIX_UPS: [FixUp; 5] = [
     },
 ];
 
-/// The tree that `guest/userland/NAME.yaml` below `root` describes, fetched if the suite has other
-/// packages now than those that are in the cache.
-pub fn tree(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Result<PathBuf> {
-    let userland = Userland::load(&root.join("guest/userland").join(name).with_extension("yaml"))?;
+/// The userlands of a repository, and what was found out about them so far.
+#[derive(Clone, Debug)]
+pub struct Userlands {
+    cache: Cache,
+    files: PathBuf,
+    progress: Progress,
+    /// Trees by suite and packages. To ask apt takes a second.
+    known: Arc<Mutex<BTreeMap<(String, WantedUserland), PathBuf>>>,
+}
+
+/// A userland for one kernel.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// The root directory.
+    pub path: PathBuf,
+    /// The guest's memory, as QEMU writes sizes.
+    pub memory: String,
+}
+
+impl Userlands {
+    /// Those of the directory `files`, `guest/userland`.
+    pub fn new(cache: &Cache, files: PathBuf, progress: &Progress) -> Userlands {
+        Userlands { cache: cache.clone(), files, progress: progress.clone(), known: Arc::default() }
+    }
+
+    /// Where trees are kept, and whatever else a userland is given.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The tree for this kernel, fetched if the suite has other packages now than those in the cache.
+    pub fn tree(&self, wanted: &WantedUserland, kernel: &Kernel) -> Result<Tree> {
+        let userland = Userland::load(&self.files, wanted.name.as_str())?;
+        let suite = userland.suite(&kernel.version);
+        let mut known = self.known.lock().map_err(|_| anyhow!("a worker panicked"))?;
+        let key = (suite.to_owned(), wanted.clone());
+        let path = match known.get(&key) {
+            Some(path) => path.clone(),
+            None => {
+                let packages: Vec<&str> =
+                    userland.packages.iter().chain(&wanted.packages).map(PackageName::as_str).collect();
+                let path = tree(&self.cache, wanted.name.as_str(), suite, &packages, &self.progress)?;
+                known.insert(key, path.clone());
+                path
+            }
+        };
+        Ok(Tree { path, memory: userland.memory })
+    }
+}
+
+/// The tree of these packages and what they depend on.
+fn tree(cache: &Cache, name: &str, suite: &str, packages: &[&str], progress: &Progress) -> Result<PathBuf> {
     let apt = Apt::open(cache, progress)?;
-    let packages: Vec<&str> = userland.packages.iter().map(String::as_str).collect();
-    let choices = apt.choose_for_guest(&userland.suite, &packages)?;
+    let choices = apt.choose_for_guest(suite, packages)?;
     let mut versions = String::new();
     for Choice { name, version, architecture } in &choices {
         writeln!(versions, "{name} {version} {architecture}")?;
@@ -90,10 +161,10 @@ pub fn tree(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Resu
     let fix_ups = FIX_UPS.map(|fix_up| format!("{} {:?}", fix_up.path, fix_up.what)).join("\n");
     let key = KeyBuilder::default()
         .input("layout", LAYOUT)
-        .input("suite", &userland.suite)
+        .input("suite", suite)
         .input("versions", versions)
         .input("fix-ups", fix_ups)
-        .finish(&format!("{name}-{}", userland.suite));
+        .finish(&format!("{name}-{suite}"));
     let waiting = || progress.line(format!("another lab is fetching the userland {name}; waiting"));
     let entry = cache.entry("userlands", &key, waiting, |into| {
         let task = progress.task(format!("unpacking the userland {name}"), Some(choices.len() as u64));
@@ -102,7 +173,7 @@ pub fn tree(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Resu
         let wanted: Vec<String> = choices.iter().map(Choice::exactly).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let tree = into.join("tree");
-        for (done, package) in apt.fetch(&userland.suite, &wanted, &debs)?.iter().enumerate() {
+        for (done, package) in apt.fetch(suite, &wanted, &debs)?.iter().enumerate() {
             deb::unpack(&package.deb, &tree)?;
             task.set(done as u64 + 1);
         }
@@ -113,10 +184,19 @@ pub fn tree(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Resu
 }
 
 impl Userland {
-    fn load(path: &Path) -> Result<Userland> {
+    fn load(files: &Path, name: &str) -> Result<Userland> {
+        let path = files.join(name).with_extension("yaml");
+        if !path.is_file() {
+            let known = fs::read_dir(files).into_iter().flatten().flatten();
+            let known =
+                known.filter_map(|file| Some(file.path().file_stem()?.to_string_lossy().into_owned()));
+            let mut known: Vec<String> = known.collect();
+            known.sort();
+            bail!("no userland is called `{name}`; there are {}", known.join(", "));
+        }
         let read = || -> Result<Userland> {
             ensure!(path.metadata()?.len() <= FILE_MAX, "it is longer than {} KiB", FILE_MAX >> 10);
-            Userland::parse(&fs::read_to_string(path)?)
+            Userland::parse(&fs::read_to_string(&path)?)
         };
         read().with_context(|| format!("cannot read the userland `{}`", path.display()))
     }
@@ -124,14 +204,13 @@ impl Userland {
     fn parse(text: &str) -> Result<Userland> {
         let userland: Userland = serde_yaml::from_str(text)?;
         ensure!(!userland.packages.is_empty(), "packages: expected at least one");
-        for package in &userland.packages {
-            // As Debian's policy has it; what begins with a dash would be an option of apt's.
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
-            if package.len() < 2 || package.starts_with(['+', '-', '.']) || !package.chars().all(plain) {
-                bail!("packages: expected the name of a Debian package, found `{package}`");
-            }
-        }
         Ok(userland)
+    }
+
+    /// The suite whose tools fit the kernel.
+    fn suite(&self, kernel: &KernelVersion) -> &str {
+        let other = self.others.iter().find(|other| other.kernel.matches(kernel));
+        other.map_or(&self.suite, |other| &other.suite)
     }
 }
 
@@ -168,17 +247,29 @@ mod tests {
 
     #[test]
     fn a_userland_is_a_suite_and_packages() {
-        let userland = Userland::parse("{ suite: trixie, packages: [bash, libstdc++6] }").unwrap();
-        assert_eq!(userland.packages, ["bash", "libstdc++6"]);
+        let userland = Userland::parse(
+            "{ suite: trixie, others: [{ kernel: '>=7', suite: sid }], memory: 2G, packages: [bash, gcc] }",
+        );
+        let userland = userland.unwrap();
+        assert_eq!(userland.packages.iter().map(PackageName::as_str).collect::<Vec<_>>(), ["bash", "gcc"]);
+        let suite = |version: &str| userland.suite(&version.parse().unwrap()).to_owned();
+        assert_eq!((suite("6.12.107"), suite("7.2.13")), ("trixie".into(), "sid".into()));
         let check = |text: &str, expect: &str| {
             let error = format!("{:#}", Userland::parse(text).unwrap_err());
             assert!(error.contains(expect), "`{expect}` is not in `{error}`");
         };
-        check("{ suite: trixie, packages: [] }", "packages: expected at least one");
-        check("{ suite: trixie, packages: [--download-only] }", "found `--download-only`");
-        check("{ suite: trixie, packages: ['a b'] }", "found `a b`");
-        check("{ suite: trixie, packages: [bash], mirror: x }", "unknown field `mirror`");
-        check("{ packages: [bash] }", "missing field `suite`");
+        check("{ suite: trixie, memory: 1G, packages: [] }", "packages: expected at least one");
+        check("{ suite: x, memory: 1G, packages: [--download-only] }", "the name of a Debian package");
+        check("{ suite: x, memory: 1G, packages: [bash], mirror: x }", "unknown field `mirror`");
+        check("{ memory: 1G, packages: [bash] }", "missing field `suite`");
+    }
+
+    #[test]
+    fn another_name_is_told_with_those_that_are_there() {
+        let files = tempfile::tempdir().unwrap();
+        fs::write(files.path().join("base.yaml"), "").unwrap();
+        let error = Userland::load(files.path(), "bass").unwrap_err();
+        assert_eq!(format!("{error}"), "no userland is called `bass`; there are base");
     }
 
     #[test]

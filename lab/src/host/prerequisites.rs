@@ -52,7 +52,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 20] = [
+const TABLE: [Prerequisite; 22] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -109,6 +109,11 @@ const TABLE: [Prerequisite; 20] = [
         need: Need::Never,
         ..program("ccache", "ccache", "building kernels faster a second time")
     },
+    Prerequisite {
+        need: Need::Test,
+        ..program("gdb-multiarch", "gdb-multiarch", "`lab gdb`, and crash attaching in half the time")
+    },
+    program("setpriv", "util-linux", "ending guests with a whole userland when the lab ends"),
     // The tests use both without a network, on local repositories and file URLs.
     Prerequisite { need: Need::Test, ..program("git", "git", "kernel sources from git") },
     Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },

@@ -2,6 +2,7 @@
 
 mod build;
 mod config;
+mod gdb_index;
 mod kconfig;
 mod make;
 mod source;
@@ -14,6 +15,7 @@ mod version;
 
 pub use build::{build, forget_source};
 pub use config::Config;
+pub use gdb_index::indexed_vmlinux;
 pub(crate) use make::complaints;
 pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};

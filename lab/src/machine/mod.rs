@@ -9,9 +9,11 @@ mod death;
 mod dump;
 mod monitor;
 mod port;
+mod process;
 pub mod qemu;
 mod snapshot;
 mod speed;
+mod userland;
 
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
@@ -19,12 +21,14 @@ pub use dump::VMCORE;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
+pub use userland::{SHARED, Userland};
 
 use crate::host::process::die_with_parent;
 use anyhow::{Context, Result};
 use console::Console;
 use monitor::{Ending, Monitor};
 use port::{Port, PortState};
+use process::Process;
 use protocol::{FrameError, Hello, Reply, Request};
 use qemu::Memory;
 use rustix::{
@@ -57,7 +61,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A running guest with an agent that answers.
 pub struct Machine {
-    qemu: duct::Handle,
+    qemu: Process,
     monitor: Monitor,
     port: UnixStream,
     port_state: PortState,
@@ -118,14 +122,26 @@ impl Machine {
         let qemu = expression.start().with_context(|| format!("cannot run `{}`", qemu::PROGRAM))?;
         // Only QEMU may hold its ends, or its death would not close them.
         drop((expression, ends));
+        Machine::assemble(Process::Own(Box::new(qemu)), console, port, monitor, directory)
+    }
+
+    /// A machine of a QEMU that has just started.
+    fn assemble(
+        qemu: Process,
+        console: UnixStream,
+        port: UnixStream,
+        monitor: UnixStream,
+        directory: &Path,
+    ) -> Result<Machine> {
         let console = Console::copy(console, &directory.join("console.txt"))?;
         port.set_nonblocking(true)?;
         let monitor = match Monitor::connect(monitor) {
             Ok(monitor) => monitor,
             Err(error) => {
-                let status = ended(&qemu, Duration::from_secs(2));
+                let status = qemu.end(Duration::from_secs(2));
+                let status = status.unwrap_or_else(|| "it still runs, but its monitor is silent".into());
                 qemu.kill()?;
-                let said = fs::read_to_string(&log).unwrap_or_default();
+                let said = fs::read_to_string(directory.join(LOG)).unwrap_or_default();
                 return Err(anyhow::Error::from(error).context(format!(
                     "QEMU did not start ({status})\n{}",
                     crate::host::process::tail(&said, 12)
@@ -150,7 +166,7 @@ impl Machine {
 
     /// QEMU's process id.
     pub fn pid(&self) -> u32 {
-        self.qemu.pids().first().copied().unwrap_or_default()
+        self.qemu.id()
     }
 
     /// What the guest wrote to its console so far.
@@ -206,11 +222,9 @@ impl Machine {
             FrameError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Death::Deadline { after: within, scale: 1.0, request }
             }
-            FrameError::Io(_) | FrameError::Closed => match self.qemu.wait_timeout(Duration::from_secs(1)) {
-                Ok(Some(output)) => {
-                    Death::QemuEnded { status: output.status.to_string(), last_words: self.last_words() }
-                }
-                _ => Death::AgentLost(error.to_string()),
+            FrameError::Io(_) | FrameError::Closed => match self.qemu.end(Duration::from_secs(1)) {
+                Some(status) => Death::QemuEnded { status, last_words: self.last_words() },
+                None => Death::AgentLost(error.to_string()),
             },
             FrameError::TooLong(_) | FrameError::Malformed(_) => Death::AgentLost(error.to_string()),
         }
@@ -230,7 +244,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // Nothing is left to do where this fails: the process is gone already.
         let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        self.qemu.wait();
         self.console.finish();
     }
 }
@@ -259,17 +273,11 @@ fn described(request: &Request) -> String {
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
         Request::Wait { .. } => END_OF_A_PROCESS.into(),
-        Request::Output { .. } => "the output of a process".into(),
+        Request::Output { .. } | Request::Take { .. } => "the output of a process".into(),
+        Request::Feed { .. } => "a process to take its input".into(),
         other => {
             let name = format!("{other:?}");
             format!("`{}`", name.split([' ', '{', '(']).next().unwrap_or_default())
         }
-    }
-}
-
-fn ended(qemu: &duct::Handle, within: Duration) -> String {
-    match qemu.wait_timeout(within) {
-        Ok(Some(output)) => output.status.to_string(),
-        _ => "it still runs, but its monitor is silent".into(),
     }
 }

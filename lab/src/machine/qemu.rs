@@ -36,6 +36,9 @@ const CMDLINE: &[&str] = &[
     "panic=0",
 ];
 
+/// One host thread a CPU, so that races between CPUs are real.
+const TCG: &str = "tcg,thread=multi";
+
 /// The ends of socket pairs that QEMU inherits, by file descriptor number.
 #[derive(Clone, Copy, Debug)]
 pub struct Sockets {
@@ -104,6 +107,32 @@ pub fn arguments(
     .concat()
 }
 
+/// What stands behind vmtest's own arguments, of which QEMU takes the last of each kind. QEMU connects
+/// to the abstract sockets of these names.
+pub fn beside_vmtest(
+    spec: &MachineSpec,
+    accelerator: Accelerator,
+    agent: &str,
+    monitor: &str,
+    pidfile: &str,
+) -> Vec<String> {
+    // Where there is KVM, vmtest names the host's CPU itself.
+    let cpu = match accelerator {
+        Accelerator::Tcg => words(["-accel", TCG, "-cpu", &spec.cpu]),
+        Accelerator::Kvm => Vec::new(),
+    };
+    let connecting = |id: &str, name: &str| format!("socket,id={id},path={name},abstract=on");
+    let port = format!("virtserialport,chardev=agent,name={}", protocol::PORT_NAME);
+    [
+        cpu,
+        words(["-no-user-config", "-pidfile", pidfile]),
+        words(["-chardev", &connecting("agent", agent), "-device", &port]),
+        words(["-chardev", &connecting("monitor", monitor), "-mon", "chardev=monitor,mode=control"]),
+        death(),
+    ]
+    .concat()
+}
+
 fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
@@ -115,8 +144,7 @@ fn base() -> Vec<String> {
 
 fn cpu(spec: &MachineSpec, accelerator: Accelerator, memory: Memory<'_>) -> Vec<String> {
     let (accel, cpu) = match accelerator {
-        // One host thread a CPU, so that races between CPUs are real.
-        Accelerator::Tcg => ("tcg,thread=multi", spec.cpu.as_str()),
+        Accelerator::Tcg => (TCG, spec.cpu.as_str()),
         Accelerator::Kvm => ("kvm", "host"),
     };
     let backend = if matches!(memory, Memory::Anonymous) { "" } else { ",memory-backend=ram" };

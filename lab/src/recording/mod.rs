@@ -5,16 +5,21 @@
 
 mod arm;
 mod blocked;
+mod captures;
+mod crash;
 mod drain_cost;
 mod enabled;
 mod hooks;
 mod left;
 mod modules;
 mod patched;
+mod processes;
 mod steps;
 mod tape;
 
 pub use left::Left;
+
+pub(crate) use crash::VMLINUX;
 
 use crate::{
     guest::{Guest, Module},
@@ -167,6 +172,12 @@ struct Recorder<'a> {
     until: Instant,
     /// The step and the number of a workload that has not ended yet.
     running: Option<(usize, u32)>,
+    /// Workloads that run beside the steps.
+    background: Vec<processes::Background>,
+    /// Values that steps have found.
+    captures: captures::Captures,
+    /// The crash that looks at the guest, once it was asked for.
+    crash: Option<crash::Session>,
     /// By how much this guest is slower than the reference machine, at least 1.
     scale: f64,
     /// Files that are in the guest already.
@@ -197,6 +208,9 @@ impl<'a> Recorder<'a> {
             time,
             until: Instant::now() + time.mul_f64(scale),
             running: None,
+            background: Vec::new(),
+            captures: captures::Captures::new(),
+            crash: None,
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
             tape: None,
@@ -226,7 +240,7 @@ impl<'a> Recorder<'a> {
         }
         let before = self.state()?;
         self.start_trace()?;
-        let ended = self.steps(scenario, recording, stage);
+        let ended = self.steps(scenario, recording, stage).and_then(|()| self.end_background(recording));
         // A guest that still answers has more to tell than that time was up.
         match &ended {
             Ok(()) => {}

@@ -1,30 +1,15 @@
-//! Steps: each does one thing in the guest and checks what came of it.
+//! Steps: each does one thing in the guest and checks what came of it. Here are those that read and
+//! write files.
 
-use super::{CHUNK, Recorder, Recording, read, unexpected};
+use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
-    host::process::tail,
-    machine::{Death, END_OF_A_PROCESS, TIME_SCALE},
+    machine::Death,
     report::StepResult,
-    scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Workload, Write, Written},
+    scenario::{Errno, MakeDirectory, Read, Step, TextCheck, Write, Written},
 };
 use anyhow::Context;
-use protocol::{ChildState, Output, Reply, Request, WriteMode};
-use std::{borrow::Cow, fs, path::Path};
-
-/// Where workloads are pushed to.
-const WORKLOADS: &str = "/workloads";
-
-/// The most bytes of a workload's stdout, and of its stderr, that are kept.
-const OUTPUT_MAX: u32 = 256 << 10;
-
-/// How long one wait for a workload is; between waits the trace is drained.
-const WAIT_MILLIS: u32 = 20;
-
-/// The lines of output that are shown of a workload that did not end.
-const SHOWN: usize = 12;
-
-/// The permissions of a pushed program.
-const EXECUTABLE: u32 = 0o755;
+use protocol::{Reply, Request, WriteMode};
+use std::{fs, path::Path};
 
 impl Recorder<'_> {
     /// Runs one step; `number` counts from 1.
@@ -43,91 +28,12 @@ impl Recorder<'_> {
             Step::Hits(step) => self.hits(step)?,
             Step::EnabledFunctions(step) => self.enabled_functions(step, &mut found)?,
             Step::Text(step) => self.patched(step, &mut found)?,
+            Step::Shell(step) => self.shell(number, step, &mut result.output)?,
+            Step::Crash(step) => self.crash(number, step, &mut result.output)?,
         };
         result.passed = failures.is_empty();
         result.detail = if result.passed { found } else { failures.join("\n") };
         Ok(result)
-    }
-
-    fn workload(
-        &mut self,
-        number: usize,
-        step: &Workload,
-        output: &mut Vec<String>,
-    ) -> Result<Vec<String>, Death> {
-        let env = step.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let started =
-            self.start(step.workload.program(), step.workload.arguments(), env, step.stdin.as_bytes())?;
-        let child = match started {
-            Ok(child) => child,
-            Err(reason) => return Ok(vec![reason]),
-        };
-        self.running = Some((number, child));
-        let (ended, said) = self.wait(child)?;
-        self.running = None;
-        output.extend(self.keep_output(number, &said)?);
-        let mut failures = Vec::new();
-        let expected = format!("exit status {}", step.exit);
-        if ended != expected {
-            let stderr = String::from_utf8_lossy(&said.stderr);
-            failures.push(format!("expected {expected}, found {ended}; stderr: `{}`", stderr.trim_end()));
-        }
-        check_text("stdout", step.stdout.as_ref(), &said.stdout, &mut failures);
-        check_text("stderr", step.stderr.as_ref(), &said.stderr, &mut failures);
-        if said.dropped > 0 && !failures.is_empty() {
-            let kib = OUTPUT_MAX >> 10;
-            failures.push(format!(
-                "of its output {} bytes beyond the first {kib} KiB were dropped",
-                said.dropped
-            ));
-        }
-        Ok(failures)
-    }
-
-    /// Starts a workload, or says why it cannot be started.
-    pub(super) fn start(
-        &mut self,
-        program: &str,
-        arguments: &[String],
-        mut env: Vec<String>,
-        stdin: &[u8],
-    ) -> Result<Result<u32, String>, Death> {
-        let Some(file) = self.guest.workloads.get(program) else {
-            let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
-            return Ok(Err(format!("no workload is called `{program}`; there are {known}")));
-        };
-        let path = format!("{WORKLOADS}/{program}");
-        self.push(&path, file, EXECUTABLE)?;
-        env.push(format!("{TIME_SCALE}={:.2}", self.scale));
-        let argv = std::iter::once(path).chain(arguments.iter().cloned()).collect();
-        let spawn = Request::Spawn { argv, env, stdin: stdin.to_vec(), output_max: OUTPUT_MAX };
-        match self.call(&spawn)? {
-            Reply::Started(child) => Ok(Ok(child)),
-            Reply::Errno { errno, what } => Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
-            other => Err(unexpected("a new process", &other)),
-        }
-    }
-
-    /// Waits for a child while the trace is drained beside it.
-    pub(super) fn wait(&mut self, child: u32) -> Result<(String, Output), Death> {
-        loop {
-            match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
-                // It is the child that is waited for, whatever is done meanwhile.
-                Reply::Child(ChildState::Running) => self.drain(false).map_err(|death| match death {
-                    Death::Deadline { after, scale, .. } => {
-                        Death::Deadline { after, scale, request: END_OF_A_PROCESS.into() }
-                    }
-                    death => death,
-                })?,
-                Reply::Child(ChildState::Exited(status, output)) => {
-                    return Ok((format!("exit status {status}"), output));
-                }
-                Reply::Child(ChildState::Signaled(signal, output)) => {
-                    return Ok((format!("signal {signal}"), output));
-                }
-                other => return Err(unexpected("a child's state", &other)),
-            }
-        }
     }
 
     /// Brings a file into the guest, once.
@@ -195,35 +101,6 @@ impl Recorder<'_> {
         Ok(failures)
     }
 
-    /// Stores what the workload of a step that did not end has written so far, and shows how it ends.
-    pub(super) fn said_so_far(&mut self, recording: &mut Recording) -> Result<(), Death> {
-        let Some((number, child)) = self.running.take() else { return Ok(()) };
-        let said = match self.call(&Request::Output { child })? {
-            Reply::Said(said) => said,
-            // Its end was on its way when the time was up.
-            Reply::Errno { .. } => return Ok(()),
-            other => return Err(unexpected("the output of a process", &other)),
-        };
-        let kept = self.keep_output(number, &said)?;
-        let Some(step) = recording.steps.last_mut() else { return Ok(()) };
-        step.output.extend(kept);
-        for (what, text) in [("stdout", &said.stdout), ("stderr", &said.stderr)] {
-            if !text.is_empty() {
-                step.detail +=
-                    &format!("; its {what} so far:\n{}", tail(&String::from_utf8_lossy(text), SHOWN));
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores a workload's stdout and stderr.
-    fn keep_output(&self, number: usize, said: &Output) -> Result<[String; 2], Death> {
-        Ok([
-            self.keep(number, "stdout", &whole_or_said(&said.stdout, said.dropped))?,
-            self.keep(number, "stderr", &whole_or_said(&said.stderr, said.dropped))?,
-        ])
-    }
-
     fn make_directory(&mut self, step: &MakeDirectory) -> Result<Vec<String>, Death> {
         let reply = self.call(&Request::MakeDirectory { path: step.mkdir.to_string() })?;
         let mut failures = Vec::new();
@@ -232,7 +109,7 @@ impl Recorder<'_> {
     }
 
     /// Stores a step's output; gives back its path below the scenario's directory.
-    fn keep(&self, number: usize, what: &str, data: &[u8]) -> Result<String, Death> {
+    pub(super) fn keep(&self, number: usize, what: &str, data: &[u8]) -> Result<String, Death> {
         let name = format!("steps/{number}-{what}.txt");
         let path = self.directory.join(&name);
         let kept = fs::create_dir_all(self.directory.join("steps")).and_then(|()| fs::write(&path, data));
@@ -241,16 +118,7 @@ impl Recorder<'_> {
     }
 }
 
-/// An output that is stored: one that was cut says so at its end.
-fn whole_or_said(output: &[u8], dropped: u64) -> Cow<'_, [u8]> {
-    if dropped == 0 || output.len() < OUTPUT_MAX as usize {
-        return Cow::Borrowed(output);
-    }
-    let note = format!("\n[ftrace-lab: {dropped} more bytes of output were dropped]\n");
-    Cow::Owned([output, note.as_bytes()].concat())
-}
-
-fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {
+pub(super) fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {
     if let Some(Err(reason)) = check.map(|check| check.check(&String::from_utf8_lossy(data))) {
         failures.push(format!("{what}: {reason}"));
     }

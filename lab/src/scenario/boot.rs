@@ -1,6 +1,9 @@
 //! How a scenario's machine comes to life: restored as it was after boot, or booted for it alone.
 
-use super::text::{FromText, from_text, printable_line};
+use super::{
+    text::{FromText, from_text, printable_line},
+    userland::WantedUserland,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
@@ -71,19 +74,25 @@ impl FromText for Bootconfig {
 
 from_text!(Bootconfig, { "type": "string", "examples": ["ftrace.event.initcall.enable"] });
 
-/// What is at odds in how a scenario's machine shall come to life.
+/// What is at odds in how a scenario's machine shall come to life, and the key it is told at.
 pub(super) fn conflict(
     fresh: Option<Fresh>,
     cmdline: &Cmdline,
     bootconfig: Option<&Bootconfig>,
-) -> Option<String> {
-    let (key, what) = match bootconfig {
-        Some(_) => ("bootconfig", "a bootconfig is"),
-        None if !cmdline.0.is_empty() => ("cmdline", "kernel parameters are"),
-        None => return None,
+    userland: Option<&WantedUserland>,
+) -> Option<(&'static str, String)> {
+    if let (Some(_), Some(_)) = (bootconfig, userland) {
+        // vmtest gives the guest no initramfs, behind which the kernel would find it.
+        return Some(("bootconfig", "`bootconfig` and `userland`, expected one of them".to_owned()));
+    }
+    let (key, what) = match (bootconfig, userland) {
+        (Some(_), _) => ("bootconfig", "a bootconfig is"),
+        (_, Some(_)) => ("userland", "a userland is"),
+        _ if !cmdline.0.is_empty() => ("cmdline", "kernel parameters are"),
+        _ => return None,
     };
     (fresh == Some(Fresh::Snapshot))
-        .then(|| format!("`snapshot` and `{key}`, expected `boot`: {what} for a boot"))
+        .then(|| ("fresh", format!("`snapshot` and `{key}`, expected `boot`: {what} for a boot")))
 }
 
 /// Whether what is given to the boot may define an event of this name.

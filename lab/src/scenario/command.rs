@@ -1,6 +1,9 @@
 //! A command line, split into words as a shell splits it.
 
-use super::text::{FromText, from_text};
+use super::{
+    names::ProgramName,
+    text::{FromText, from_text},
+};
 use std::fmt;
 
 /// A program and its arguments, at least the program.
@@ -27,12 +30,7 @@ impl FromText for CommandLine {
         let Some(program) = words.first() else {
             return Err("empty command, expected a program and its arguments".to_owned());
         };
-        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if program.is_empty() || program.starts_with('-') || !program.chars().all(good) {
-            return Err(format!(
-                "`{program}` is not a program's name, expected letters, digits, `-` and `_`"
-            ));
-        }
+        ProgramName::from_text(program)?;
         Ok(CommandLine(words))
     }
 }

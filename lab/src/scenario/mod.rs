@@ -28,9 +28,11 @@ mod nearest;
 mod patched;
 mod semantic;
 mod sequence;
+mod shell;
 mod span;
 mod step;
 pub(crate) mod text;
+mod userland;
 
 pub use allowed::Allowed;
 pub use amount::Amount;
@@ -55,12 +57,14 @@ pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
     ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
-    ProbePoint, StaticName,
+    ProbePoint, ProgramName, StaticName,
 };
 pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};
 pub use sequence::{Sequence, SequenceStep};
+pub use shell::{Crash, CrashCommand, Script, Shell};
 pub use span::Span;
 pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};
+pub use userland::{PackageName, UserlandName, WantedUserland};
 
 pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;
@@ -93,6 +97,8 @@ pub struct Scenario {
     pub cmdline: Cmdline,
     /// What the kernel reads behind its initramfs when it boots.
     pub bootconfig: Option<Bootconfig>,
+    /// The whole userland its guest has; without one there are the agent and what is brought to it.
+    pub userland: Option<WantedUserland>,
     /// What it is many scenarios of; [`load_all`] makes them.
     pub matrix: Option<Matrix>,
     /// What is armed before the first step.
@@ -176,6 +182,10 @@ struct Document {
     /// scenario.
     #[serde(default)]
     bootconfig: Option<Bootconfig>,
+    /// A whole Debian userland in the guest: `debian`, or with more packages `{ debian: [bpftrace] }`.
+    /// The machine boots for this scenario alone, which takes seconds.
+    #[serde(default)]
+    userland: Option<WantedUserland>,
     /// Makes this file many scenarios.
     #[serde(default)]
     matrix: Option<Matrix>,
@@ -229,11 +239,17 @@ impl Scenario {
             requires: document.requires,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             fresh: match document.fresh {
-                None if !document.cmdline.0.is_empty() || document.bootconfig.is_some() => Fresh::Boot,
+                None if !document.cmdline.0.is_empty()
+                    || document.bootconfig.is_some()
+                    || document.userland.is_some() =>
+                {
+                    Fresh::Boot
+                }
                 fresh => fresh.unwrap_or_default(),
             },
             cmdline: document.cmdline,
             bootconfig: document.bootconfig,
+            userland: document.userland,
             matrix: document.matrix,
             trace: document.trace,
             steps: locate::written(source, "steps", document.steps),
@@ -247,6 +263,11 @@ impl Scenario {
     pub fn hooks(&self) -> bool {
         let hooks = |step: &Written<Step>| matches!(step.value, Step::Hook(_) | Step::Hits(_));
         self.steps.iter().any(hooks) || self.trace.events.iter().any(|event| event.group() == HOOK_MODULE)
+    }
+
+    /// Whether crash is to look at the guest while it runs.
+    pub fn attaches_crash(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.value, Step::Crash(_)))
     }
 
     /// The modules that have to be built for it.

@@ -252,6 +252,25 @@ impl FromText for Line {
 from_text!(Line, { "type": "string", "minLength": 1 });
 
 name! {
+    /// A program of `guest/workloads`.
+    ProgramName
+}
+
+impl FromText for ProgramName {
+    const EXPECTED: &'static str = "the name of a program";
+
+    fn from_text(text: &str) -> Result<ProgramName, String> {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if text.is_empty() || text.starts_with('-') || !text.chars().all(good) {
+            return Err(format!("`{text}` is not a program's name, expected letters, digits, `-` and `_`"));
+        }
+        Ok(ProgramName(text.to_owned()))
+    }
+}
+
+from_text!(ProgramName, { "type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*$" });
+
+name! {
     /// A configuration symbol, without `CONFIG_`.
     ConfigSymbol
 }

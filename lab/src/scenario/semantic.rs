@@ -83,8 +83,16 @@ pub(super) fn check(document: &Document) -> Checked {
     if document.steps.is_empty() && document.expect.is_empty() {
         return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
     }
-    if let Some(message) = boot::conflict(document.fresh, &document.cmdline, document.bootconfig.as_ref()) {
-        return problem(&[At::Key("fresh")], message);
+    let (bootconfig, userland) = (document.bootconfig.as_ref(), document.userland.as_ref());
+    if let Some((key, message)) = boot::conflict(document.fresh, &document.cmdline, bootconfig, userland) {
+        return problem(&[At::Key(key)], message);
+    }
+    let needy = document.steps.iter().enumerate();
+    if let (None, Some((index, kind))) =
+        (userland, needy.filter_map(|(index, step)| Some((index, step.needs_userland()?))).next())
+    {
+        let path = [At::Key("steps"), At::Index(index)];
+        return problem(&path, format!("`{kind}` without a userland, expected `userland: debian` as well"));
     }
     document.matrix.as_ref().map_or(Ok(()), matrix::check)?;
     check_events(&document.trace.events)?;

@@ -9,6 +9,7 @@ use super::{
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
     patched::Text,
+    shell::{Crash, Shell},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,10 +40,23 @@ verb_keyed! {
         "enabled_functions" => EnabledFunctions,
         /// `text: { at: vfs_write }`
         "text" => Text,
+        /// `sh: strace -o trace /workloads/eventfd 1 2`
+        "sh" => Shell,
+        /// `crash: [{ run: sym vfs_write }]`
+        "crash" => Crash,
     }
 }
 
 impl Step {
+    /// Its kind, if it can only be done in a whole userland.
+    pub(super) fn needs_userland(&self) -> Option<&'static str> {
+        match self {
+            Step::Shell(_) => Some("sh"),
+            Step::Crash(_) => Some("crash"),
+            _ => None,
+        }
+    }
+
     /// The module that this step loads.
     pub fn module(&self) -> Option<Wanted> {
         match self {
@@ -53,7 +67,7 @@ impl Step {
     }
 }
 
-/// Runs a program of the guest to its end.
+/// Runs a program of the guest to its end, or, with `until`, beside the steps behind it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -68,12 +82,16 @@ pub struct Workload {
     /// The exit status it must have. Default 0.
     #[serde(default)]
     pub exit: i32,
-    /// What its stdout must be.
+    /// What its stdout must be. Named groups of `matches:` are captured for later steps.
     #[serde(default)]
     pub stdout: Option<TextCheck>,
     /// What its stderr must be.
     #[serde(default)]
     pub stderr: Option<TextCheck>,
+    /// The next step begins as soon as its stdout has this text. It runs on beside the other steps and
+    /// must still do so when they are over; then it is killed, which is its end in place of `exit:`.
+    #[serde(default)]
+    pub until: Option<Line>,
 }
 
 /// Writes to a file with one write(2), as a shell's `echo` does.

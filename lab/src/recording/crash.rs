@@ -1,0 +1,137 @@
+//! `crash` steps: one session of the crash utility on the running kernel, asked command by command.
+//!
+//! It reads its commands from a pipe and prints no prompt there, so behind each command goes one
+//! whose answer is known and tells that the other is over.
+
+use super::{Recorder, processes::ENVIRONMENT, steps::check_text, unexpected};
+use crate::{
+    machine::{Death, SHARED},
+    scenario::{Crash, CrashCommand},
+};
+use protocol::{ChildState, Output, Reply, Request, Stdin};
+
+/// The vmlinux among the files that are shared with the guest.
+pub(crate) const VMLINUX: &str = "vmlinux";
+
+/// How long one wait for crash is; between waits the trace is drained.
+const WAIT_MILLIS: u32 = 50;
+
+/// The most bytes of one command's output that are kept.
+const ANSWER_MAX: usize = 1 << 20;
+
+/// Page frames that no guest has: `ptob` tells of each where it would be, and asks nobody for it.
+const FIRST_MARK: u64 = 0x00f7_1ab0_0000;
+
+/// A crash that was started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Session {
+    child: u32,
+    /// How many marks it was asked for.
+    marks: u64,
+}
+
+impl Recorder<'_> {
+    pub(super) fn crash(
+        &mut self,
+        number: usize,
+        step: &Crash,
+        output: &mut Vec<String>,
+    ) -> Result<Vec<String>, Death> {
+        let mut transcript = String::new();
+        let mut failures = Vec::new();
+        for command in &step.crash {
+            match self.ask_crash(command, &mut transcript)? {
+                Ok(()) => {}
+                Err(reason) => {
+                    failures.push(format!("`{}`: {reason}", command.run));
+                    // What it would have captured is missing to those behind it.
+                    break;
+                }
+            }
+        }
+        output.push(self.keep(number, "crash", transcript.as_bytes())?);
+        Ok(failures)
+    }
+
+    fn ask_crash(
+        &mut self,
+        command: &CrashCommand,
+        transcript: &mut String,
+    ) -> Result<Result<(), String>, Death> {
+        let line = match self.captures.expand(&command.run) {
+            Ok(line) => line,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mut session = match self.crash {
+            Some(session) => session,
+            None => match self.start_crash()? {
+                Ok(session) => session,
+                Err(reason) => return Ok(Err(reason)),
+            },
+        };
+        let mark = FIRST_MARK + session.marks;
+        session.marks += 1;
+        self.crash = Some(session);
+        let data = format!("{line}\nptob {mark:#x}\n").into_bytes();
+        match self.call(&Request::Feed { child: session.child, data })? {
+            Reply::Done => {}
+            Reply::Errno { .. } => return Ok(Err("crash does not run any more".to_owned())),
+            other => return Err(unexpected("crash to take a command", &other)),
+        }
+        let answer = self.until_mark(session.child, &format!("{mark:x}: "))?;
+        let (Ok(text) | Err(text)) = &answer;
+        transcript.push_str(&format!("crash> {line}\n{text}\n"));
+        let Ok(text) = answer else {
+            self.crash = None;
+            return Ok(Err("crash ended; see its output".to_owned()));
+        };
+        let mut failures = Vec::new();
+        check_text("output", command.output.as_ref(), text.as_bytes(), &mut failures);
+        if let Some(pattern) = command.output.as_ref().and_then(|check| check.matches.as_ref()) {
+            self.captures.set_groups(&pattern.0, &text);
+        }
+        Ok(if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) })
+    }
+
+    fn start_crash(&mut self) -> Result<Result<Session, String>, Death> {
+        let vmlinux = format!("{SHARED}/{VMLINUX}");
+        // Silent, and without a pager.
+        let argv = ["/usr/bin/crash", "-s", "--no_scroll", &vmlinux, "/proc/kcore"];
+        let env = ENVIRONMENT.map(str::to_owned).into();
+        let child = self.spawn(argv.map(str::to_owned).into(), env, Stdin::Open)?;
+        Ok(child.map(|child| Session { child, marks: 0 }))
+    }
+
+    /// Collects what crash says, up to the mark. The error has what it said where it ended instead.
+    fn until_mark(&mut self, child: u32, mark: &str) -> Result<Result<String, String>, Death> {
+        let mut text = String::new();
+        let add = |text: &mut String, said: &Output| {
+            for part in [&said.stdout, &said.stderr] {
+                text.push_str(&String::from_utf8_lossy(part));
+            }
+            if text.len() > ANSWER_MAX {
+                // The mark is at the end.
+                let cut = text.ceil_char_boundary(text.len() - ANSWER_MAX);
+                text.replace_range(..cut, "");
+            }
+        };
+        loop {
+            match self.call(&Request::Take { child })? {
+                Reply::Said(said) => add(&mut text, &said),
+                other => return Err(unexpected("the output of crash", &other)),
+            }
+            if let Some(end) = text.lines().position(|line| line.starts_with(mark)) {
+                let lines: Vec<&str> = text.lines().take(end).collect();
+                return Ok(Ok(lines.join("\n")));
+            }
+            match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
+                Reply::Child(ChildState::Running) => self.drain(false)?,
+                Reply::Child(ChildState::Exited(_, said) | ChildState::Signaled(_, said)) => {
+                    add(&mut text, &said);
+                    return Ok(Err(text));
+                }
+                other => return Err(unexpected("the end of crash", &other)),
+            }
+        }
+    }
+}
