@@ -1,7 +1,11 @@
 //! QMP: what QEMU tells of its guest.
 
 use qapi::{Execute, ExecuteError, Qmp, Stream, qmp};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use rustix::{
+    io::retry_on_intr,
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+};
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, IoSlice},
@@ -39,7 +43,14 @@ impl Monitor {
         socket.set_write_timeout(Some(MONITOR_DEADLINE))?;
         let mut qmp = Qmp::new(Stream::new(BufReader::new(socket.try_clone()?), socket));
         // The crate takes a greeting for granted; a QEMU that refused its arguments sends none.
-        if qmp.inner_mut().fill_buf()?.is_empty() {
+        // The end of another machine may interrupt: a read that has a deadline is not restarted.
+        let nothing = loop {
+            match qmp.inner_mut().fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?.is_empty(),
+            }
+        };
+        if nothing {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         qmp.handshake()?;
@@ -65,8 +76,9 @@ impl Monitor {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        let sent = sendmsg(self.fd(), &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        if sent < line.len() {
+        let line = [IoSlice::new(&line)];
+        let sent = retry_on_intr(|| sendmsg(self.fd(), &line, &mut ancillary, SendFlags::NOSIGNAL))?;
+        if sent < line[0].len() {
             return Err(io::Error::other("the monitor takes no more commands"));
         }
         self.qmp.read_response::<qmp::getfd>().map(drop).map_err(into_io)
@@ -109,5 +121,31 @@ fn ending_of(event: &qmp::Event) -> Option<Ending> {
         }
         // Whatever else ends QEMU is not its guest's doing: a signal, an error of the host's.
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Write, thread};
+
+    #[test]
+    fn the_end_of_another_machine_does_not_disturb_a_handshake() {
+        let (socket, mut qemu) = UnixStream::pair().unwrap();
+        // Its end interrupts the thread that started it, which is this one.
+        let other = duct::cmd!("sleep", "1000").unchecked().start().unwrap();
+        assert!(other.wait_timeout(Duration::from_millis(1)).unwrap().is_none());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(200));
+                other.kill().unwrap();
+                thread::sleep(Duration::from_millis(200));
+                let greeting = r#"{"QMP":{"version":{"qemu":{"micro":0,"minor":2,"major":7},"package":""},"capabilities":[]}}"#;
+                writeln!(qemu, "{greeting}\n{{\"return\":{{}}}}").unwrap();
+                // Open until the handshake is over.
+                qemu.shutdown(std::net::Shutdown::Write).unwrap();
+            });
+            Monitor::connect(socket).map(drop).unwrap();
+        });
     }
 }
