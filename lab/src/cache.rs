@@ -75,6 +75,12 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
+    /// The entry `kind/key`, if it is there as it was made.
+    pub fn find(&self, kind: &str, key: &Key) -> Option<PathBuf> {
+        let path = self.root.join(kind).join(key.as_str());
+        manifest::is_whole(&path).then_some(path)
+    }
+
     /// The entry `kind/key`, made by `make` if it is not there yet, or not as it was made. `make`
     /// fills an empty temporary directory; when it fails, nothing stays.
     pub fn entry(

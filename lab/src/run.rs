@@ -3,6 +3,8 @@
 //! Each scenario gets a machine of its own. A result is stored the moment it is there, so a run
 //! that is killed leaves everything it had found; `results.json` is replaced as a whole each time.
 
+mod ahead;
+mod boot;
 pub mod schedule;
 pub mod select;
 pub mod shard;
@@ -11,23 +13,26 @@ pub mod times;
 
 use crate::{
     cache::Cache,
-    guest::{self, Guest, Module, initramfs},
-    host::{interrupt, process::Tool},
-    kernel::{self, Kernel, indexed_vmlinux},
-    machine::{Accelerator, BOOT_DEADLINE, Death, Machine, MachineSpec, Snapshots, Userland, VMCORE, qemu},
+    guest::{self, Guest},
+    host::interrupt,
+    kernel::{self, Kernel},
+    machine::{Death, Machine, MachineSpec, Snapshots, VMCORE},
     plan::{self, unmet},
     progress::{Progress, Task},
-    recording::{self, Recording, VMLINUX},
-    report::{self, Host, KernelInfo, Qemu, Results, Run, RunDirectory, SCHEMA, ScenarioResult},
-    scenario::{Bootconfig, Found, Fresh, Scenario, Wanted, WantedUserland},
+    recording::{self, Recording},
+    report::{self, Results, RunDirectory, ScenarioResult},
+    scenario::{Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
 };
+use ahead::Ahead;
 use anyhow::{Context, Result, bail};
+pub use boot::machine_spec;
+use boot::{boot, boot_userland, for_crash};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::{
@@ -37,7 +42,7 @@ use std::{
     thread,
     time::Instant,
 };
-use store::Store;
+use store::{Store, empty_results};
 use times::Times;
 
 /// What to run, and how.
@@ -105,6 +110,7 @@ pub fn run(
         options,
         schedule: schedule(prepared, options),
         store: Mutex::new(Store::new(empty_results(prepared, options)?, &directory, finished)),
+        ahead: Ahead::new(prepared, &directory),
         directory: &directory,
         passed: Mutex::default(),
         next: AtomicUsize::new(0),
@@ -112,11 +118,12 @@ pub fn run(
         progress,
     };
     let done = work.all();
+    let restored_ahead = work.ahead.taken();
     let store = work.store.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
     // What else was found before an error is in `results.json` already.
     done?;
     let interrupted = interrupt::check();
-    let results = store.finish(interrupted.is_ok())?;
+    let results = store.finish(interrupted.is_ok(), restored_ahead)?;
     if let Err(error) = Times::learn(&prepared.cache, &results.scenarios) {
         progress.line(format!("warning: cannot keep how long scenarios took: {error:#}"));
     }
@@ -144,6 +151,7 @@ struct Work<'a, F> {
     options: &'a Options,
     schedule: Schedule,
     store: Mutex<Store<F>>,
+    ahead: Ahead<'a>,
     directory: &'a Path,
     /// Cases that have passed once and left their files.
     passed: Mutex<BTreeSet<usize>>,
@@ -158,6 +166,8 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
         let task = self.progress.task("running scenarios", turns.map(|turns| turns as u64));
         let jobs = self.options.jobs.clamp(1, turns.unwrap_or(usize::MAX).max(1));
         thread::scope(|scope| {
+            // Until all workers are done.
+            let _restorer = ahead::pays(jobs, cpus()).then(|| self.ahead.start(scope));
             let worker = || {
                 let done = self.some(&task);
                 // Without a place for results there is no point in going on.
@@ -200,8 +210,17 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
         let case = self.options.selection.cases[turn.case];
         let kernel = &self.prepared.kernels[case.kernel];
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
-        let Prepared { guest, snapshots, .. } = self.prepared;
-        let result = repeat(kernel, guest, snapshots, found, scenario, turn.repeat, self.directory);
+        if self.restored(turn).is_none() {
+            self.order_next();
+        }
+        let machine = |spec: &MachineSpec, place: &Path| {
+            let machine = self.ahead.machine(case.kernel, spec, place);
+            // Not before: a machine's start is measured, and is not to share the host with another's.
+            self.order_next();
+            machine
+        };
+        let guest = &self.prepared.guest;
+        let result = repeat(kernel, guest, machine, found, scenario, turn.repeat, self.directory);
         if interrupt::check().is_err() {
             return Ok(None);
         }
@@ -217,34 +236,29 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
         }
         Ok(Some(result))
     }
+
+    /// Has a machine restored for the next turn that takes one.
+    fn order_next(&self) {
+        let next = self.next.load(Ordering::SeqCst);
+        if let Some(kernel) = ahead::coming(&self.schedule, next, |turn| self.restored(turn)) {
+            self.ahead.order(kernel);
+        }
+    }
+
+    /// The kernel of a turn that takes a restored machine.
+    fn restored(&self, turn: Turn) -> Option<usize> {
+        let case = self.options.selection.cases[turn.case];
+        let (_, scenario) = &self.options.selection.scenarios[case.scenario];
+        let restored = scenario.fresh == Fresh::Snapshot
+            && scenario.userland.is_none()
+            && unmet(scenario, &self.prepared.kernels[case.kernel]).is_none();
+        restored.then_some(case.kernel)
+    }
 }
 
-fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
-    let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
-    let kernels = prepared.kernels.iter().map(|kernel| KernelInfo {
-        name: kernel.name.clone(),
-        source_version: kernel.source_version.clone(),
-        config_hash: kernel.config_hash.clone(),
-    });
-    Ok(Results {
-        schema: SCHEMA,
-        run: Run {
-            started: report::now(),
-            seconds: 0.0,
-            first_machine_micros: report::now_micros(),
-            complete: false,
-            shuffle: options.shuffle,
-            shard: options.shard.clone(),
-        },
-        host: Host {
-            architecture: std::env::consts::ARCH.to_owned(),
-            cpus: thread::available_parallelism().map_or(1, usize::from),
-            accelerator: Accelerator::of_host().name().to_owned(),
-        },
-        qemu: Qemu { version: version.lines().next().unwrap_or_default().to_owned() },
-        kernels: kernels.collect(),
-        scenarios: Vec::new(),
-    })
+/// Those that the lab may use.
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// One scenario on one kernel, from power-on to verdict. An error is the lab's own; whatever the
@@ -257,14 +271,16 @@ pub fn one(
     scenario: &Scenario,
     run: &Path,
 ) -> Result<ScenarioResult> {
-    repeat(kernel, guest, snapshots, found, scenario, None, run)
+    let machine = |spec: &MachineSpec, place: &Path| Machine::pristine(spec, snapshots, place);
+    repeat(kernel, guest, machine, found, scenario, None, run)
 }
 
-/// One of several runs of a scenario on a kernel, each with a directory of its own.
+/// One of several runs of a scenario on a kernel, each with a directory of its own. `pristine` has a
+/// machine that has just booted.
 fn repeat(
     kernel: &Kernel,
     guest: &Guest,
-    snapshots: &Snapshots,
+    pristine: impl FnOnce(&MachineSpec, &Path) -> Result<Machine, Death>,
     found: &Found,
     scenario: &Scenario,
     repeat: Option<u32>,
@@ -283,7 +299,7 @@ fn repeat(
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, snapshots, scenario, place.path());
+            let recording = record(kernel, guest, pristine, scenario, place.path());
             let verdict = judge(scenario, &recording, place.path());
             place.put()?;
             (verdict, recording)
@@ -330,7 +346,7 @@ fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow
 fn record(
     kernel: &Kernel,
     guest: &Guest,
-    snapshots: &Snapshots,
+    pristine: impl FnOnce(&MachineSpec, &Path) -> Result<Machine, Death>,
     scenario: &Scenario,
     directory: &Path,
 ) -> Recording {
@@ -346,63 +362,12 @@ fn record(
         (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, || {
             if scenario.attaches_crash() { for_crash(kernel, guest, &modules) } else { Ok(Vec::new()) }
         }),
-        (None, Fresh::Snapshot) => Machine::pristine(&spec, snapshots, directory),
+        (None, Fresh::Snapshot) => pristine(&spec, directory),
         (None, Fresh::Boot) => boot(spec, scenario.bootconfig.as_ref(), directory),
     };
     match machine {
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording::of_death(death, "booting"),
-    }
-}
-
-/// Boots a machine for one scenario.
-fn boot(mut spec: MachineSpec, bootconfig: Option<&Bootconfig>, directory: &Path) -> Result<Machine, Death> {
-    let Some(bootconfig) = bootconfig else { return Machine::boot(&spec, directory, BOOT_DEADLINE) };
-    // QEMU has read it by the time the agent answers; then it goes.
-    let file = initramfs::with_bootconfig(&spec.initramfs, bootconfig.as_str(), directory);
-    let file = file.map_err(Death::Lab)?;
-    spec.initramfs = file.path().to_owned();
-    Machine::boot(&spec, directory, BOOT_DEADLINE)
-}
-
-/// What crash reads: the kernel and its modules, with debug information.
-fn for_crash(
-    kernel: &Kernel,
-    guest: &Guest,
-    modules: &BTreeMap<Wanted, Module>,
-) -> Result<Vec<(String, PathBuf)>> {
-    let vmlinux = indexed_vmlinux(guest.userlands.cache(), kernel)?;
-    let modules = modules.values().map(|module| (format!("{}.ko", module.name), module.debug.clone()));
-    Ok(modules.chain([(VMLINUX.to_owned(), vmlinux)]).collect())
-}
-
-/// Boots a machine with a whole userland.
-fn boot_userland(
-    spec: &MachineSpec,
-    wanted: &WantedUserland,
-    kernel: &Kernel,
-    guest: &Guest,
-    directory: &Path,
-    shared: impl FnOnce() -> Result<Vec<(String, PathBuf)>>,
-) -> Result<Machine, Death> {
-    let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
-    let shared = shared().map_err(Death::Lab)?;
-    let agent = guest.agent.clone();
-    let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
-    Machine::boot_userland(spec, &userland, directory)
-}
-
-/// The machine a kernel's file asks for.
-pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
-    let machine = &kernel.spec.machine;
-    MachineSpec {
-        image: kernel.image(),
-        initramfs: guest.initramfs.clone(),
-        machine: machine.machine.clone(),
-        cpu: machine.cpu.clone(),
-        cpus: machine.smp,
-        memory: machine.memory.to_string(),
-        cmdline: kernel.spec.cmdline.split_whitespace().map(str::to_owned).collect(),
     }
 }
 

@@ -6,7 +6,7 @@ mod built;
 use built::built;
 use lab::{
     cache::Cache,
-    machine::{Machine, MachineSpec, Snapshots},
+    machine::{Asleep, Machine, MachineSpec, Snapshots},
     progress::Progress,
     run::machine_spec,
 };
@@ -17,7 +17,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -125,6 +125,77 @@ fn memory_is_kept_without_its_zeros() {
     let ram = fs::metadata(setting.entry().join("ram")).unwrap();
     assert_eq!(ram.size(), 512 << 20);
     assert!(ram.blocks() * 512 < 100 << 20, "{} bytes on disk", ram.blocks() * 512);
+}
+
+/// The guest's own clock since its boot.
+fn uptime(machine: &mut Machine) -> Duration {
+    let read = Request::ReadFile { path: "/proc/uptime".into(), max: 64 };
+    match machine.call(&read, DEADLINE).unwrap() {
+        Reply::Data(data) => {
+            let text = String::from_utf8(data).unwrap();
+            Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_machine_that_slept_is_like_any_other_and_has_its_files_where_it_is_woken() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    let place = |name: &str| {
+        let place = setting.directory.path().join(name);
+        fs::create_dir(&place).unwrap();
+        place
+    };
+    let (first, last) = (place("first"), place("last"));
+    assert!(Asleep::restore(&setting.spec, &snapshots, &first).is_none(), "no snapshot is there yet");
+    let mut like = setting.machine(&snapshots);
+    let like_uptime = uptime(&mut like);
+    drop(like);
+    let restoring = Instant::now();
+    let mut asleep = Asleep::restore(&setting.spec, &snapshots, &first).unwrap();
+    let restored = restoring.elapsed();
+    thread::sleep(Duration::from_secs(2));
+    asleep.move_to(&last).unwrap();
+    let woken = Instant::now();
+    let mut machine = asleep.wake().unwrap();
+    let uptime = uptime(&mut machine);
+    assert!(is_restored(&machine));
+    // A guest's clock never runs faster than the host's, and this one's stood until it was woken.
+    let most = like_uptime + restored + woken.elapsed() + Duration::from_millis(20);
+    assert!(uptime <= most, "{uptime:?} of a machine that was to be at {most:?} at most");
+    define_probe(&mut machine);
+    machine.mark_console("marked");
+    assert_eq!(machine.console(), "marked\n");
+    let write = Request::WriteFile {
+        path: "/dev/console".into(),
+        data: b"said\n".to_vec(),
+        mode: WriteMode::Truncate,
+    };
+    assert_eq!(machine.call(&write, DEADLINE).unwrap(), Reply::Done);
+    drop(machine);
+    assert_eq!(fs::read_to_string(last.join("console.txt")).unwrap().replace('\r', ""), "marked\nsaid\n");
+    assert!(last.join("qemu.log").is_file());
+    assert_eq!(fs::read_dir(&first).unwrap().count(), 0);
+}
+
+#[test]
+fn one_that_is_never_woken_is_gone_when_it_is_dropped() {
+    let setting = setting();
+    let snapshots = setting.snapshots();
+    drop(setting.machine(&snapshots));
+    let place = tempfile::tempdir_in(setting.directory.path()).unwrap();
+    let of_this = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
+        let path = setting.entry().into_os_string().into_string().unwrap();
+        let runs = |line: &Vec<u8>| String::from_utf8_lossy(line).contains(&path);
+        processes.filter_map(|line| fs::read(line).ok()).filter(runs).count()
+    };
+    let asleep = Asleep::restore(&setting.spec, &snapshots, place.path()).unwrap();
+    assert_eq!(of_this(), 1);
+    drop(asleep);
+    assert_eq!(of_this(), 0);
 }
 
 /// After `damage` to a snapshot's directory, the next lab has a machine from a snapshot that was

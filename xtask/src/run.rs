@@ -60,7 +60,7 @@ pub(crate) struct Run {
     /// count the same. May be given several times
     #[arg(long, value_name = "RESULTS", requires = "shard")]
     times: Vec<PathBuf>,
-    /// How many machines run at once [default: one a CPU]
+    /// How many machines run at once [default: one a CPU]; fewer leave a CPU to restore the next one ahead
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
     /// Run everything N times and show how often each scenario passes

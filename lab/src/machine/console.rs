@@ -29,6 +29,13 @@ impl Console {
         Ok(Console { path: path.to_owned(), copier: Some(copier) })
     }
 
+    /// Moves the file; what is still to come goes there, too.
+    pub(super) fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, path)?;
+        self.path = path.to_owned();
+        Ok(())
+    }
+
     /// What the guest wrote so far.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.path).unwrap_or_default()).replace('\r', "")

@@ -4,6 +4,7 @@
 //! file system to clean up, and QEMU dies with the thread that started it, however that ends.
 //! Every wait has a deadline and looks at the monitor too, so a death is noticed when it happens.
 
+mod asleep;
 mod console;
 mod death;
 mod dump;
@@ -15,6 +16,7 @@ mod snapshot;
 mod speed;
 mod userland;
 
+pub use asleep::Asleep;
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
 pub use dump::VMCORE;
@@ -49,6 +51,9 @@ use std::{
 
 /// How long a guest may take from power-on to the agent's first word.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// What the guest wrote to its console.
+const CONSOLE: &str = "console.txt";
 
 /// QEMU's stderr.
 const LOG: &str = "qemu.log";
@@ -133,7 +138,7 @@ impl Machine {
         monitor: UnixStream,
         directory: &Path,
     ) -> Result<Machine> {
-        let console = Console::copy(console, &directory.join("console.txt"))?;
+        let console = Console::copy(console, &directory.join(CONSOLE))?;
         port.set_nonblocking(true)?;
         let monitor = match Monitor::connect(monitor) {
             Ok(monitor) => monitor,

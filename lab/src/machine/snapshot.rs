@@ -9,7 +9,7 @@
 //! same addresses, and a random generator in the same state, which the kernel stirs with what
 //! happens from there on. A machine that has to differ is one to boot.
 
-use super::{BOOT_DEADLINE, Death, Machine, MachineSpec, monitor::Monitor, qemu::Memory};
+use super::{Asleep, BOOT_DEADLINE, Death, Machine, MachineSpec, monitor::Monitor, qemu::Memory};
 use crate::{
     cache::{Cache, Key},
     host::interrupt,
@@ -44,7 +44,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 
 /// How long a machine may take from QEMU's start to the agent's answer. On an idle host it is a
 /// quarter of a second.
-const RESTORE_DEADLINE: Duration = Duration::from_secs(20);
+pub(super) const RESTORE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long QEMU may take to write or read a machine's state.
 const MIGRATION_DEADLINE: Duration = Duration::from_secs(20);
@@ -82,6 +82,12 @@ impl Snapshots {
             let _task = self.progress.task("making a snapshot of the booted machine", None);
             make(spec, directory, entry)
         })
+    }
+
+    /// The snapshot, if it is there and was not found to be of no use.
+    fn find(&self, spec: &MachineSpec) -> Option<Held> {
+        let key = self.key(spec).ok()?;
+        if self.is_hopeless(&key) { None } else { self.shelf.find(&key) }
     }
 
     fn is_hopeless(&self, key: &Key) -> bool {
@@ -136,6 +142,18 @@ impl Machine {
     }
 }
 
+impl Asleep {
+    /// Restores a machine and stops it behind the agent's first word; `None` if there is no snapshot of
+    /// it yet, or none that can be used: [`Machine::pristine`] makes one, and has the warnings.
+    /// `directory` gets what it would get there.
+    pub fn restore(spec: &MachineSpec, snapshots: &Snapshots, directory: &Path) -> Option<Asleep> {
+        let held = snapshots.find(spec)?;
+        let mut asleep = load(spec, &held, directory).ok()?.warm().ok()?;
+        asleep.0.snapshot = Some(held.lock);
+        Some(asleep)
+    }
+}
+
 /// The boot for a snapshot failed as any other boot would have.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -157,28 +175,26 @@ fn make(spec: &MachineSpec, directory: &Path, entry: &Path) -> Result<()> {
 
 /// Starts a machine from a snapshot. A failure gives the snapshot back.
 fn restore(spec: &MachineSpec, held: Held, directory: &Path) -> Result<Machine, (Death, Held)> {
-    let load = || -> Result<Machine> {
-        let path = held.path.join(STATE);
-        let state = File::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
-        let memory = held.path.join(RAM);
-        let mut machine = Machine::start(spec, Memory::Copied(&memory), directory)?;
-        machine.load(&state).with_context(|| {
-            let said = machine.last_words();
-            format!("QEMU cannot load the machine\n{}", crate::host::process::tail(&said, 12))
-        })?;
-        Ok(machine)
-    };
-    let greeted = load().map_err(Death::Lab).and_then(|mut machine| {
-        machine.greet(RESTORE_DEADLINE)?;
-        Ok(machine)
-    });
-    match greeted {
+    match load(spec, &held, directory).map_err(Death::Lab).and_then(Asleep::wake) {
         Ok(mut machine) => {
             machine.snapshot = Some(held.lock);
             Ok(machine)
         }
         Err(death) => Err((death, held)),
     }
+}
+
+/// Has a new QEMU load a machine, which does not run yet.
+fn load(spec: &MachineSpec, held: &Held, directory: &Path) -> Result<Asleep> {
+    let path = held.path.join(STATE);
+    let state = File::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
+    let memory = held.path.join(RAM);
+    let mut machine = Machine::start(spec, Memory::Copied(&memory), directory)?;
+    machine.load(&state).with_context(|| {
+        let said = machine.last_words();
+        format!("QEMU cannot load the machine\n{}", crate::host::process::tail(&said, 12))
+    })?;
+    Ok(Asleep(machine))
 }
 
 impl Machine {
@@ -192,15 +208,13 @@ impl Machine {
         self.monitor.wait_for_migration()
     }
 
-    /// Has QEMU read what [`Machine::save`] wrote, and lets the guest go on.
+    /// Has QEMU read what [`Machine::save`] wrote. The guest stays as stopped as it was then.
     fn load(&mut self, state: &File) -> Result<()> {
         self.monitor.leave_memory_in_place()?;
         self.monitor.hand_over(STATE, state)?;
         let uri = Some(format!("fd:{STATE}"));
         self.monitor.execute(&qmp::migrate_incoming { channels: None, exit_on_error: None, uri })?;
-        self.monitor.wait_for_migration()?;
-        self.monitor.execute(&qmp::cont {})?;
-        Ok(())
+        self.monitor.wait_for_migration()
     }
 }
 

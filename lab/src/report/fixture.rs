@@ -31,6 +31,7 @@ pub(crate) fn results(scenarios: Vec<ScenarioResult>) -> Results {
             started: "2026-01-01T00:00:00Z".to_owned(),
             seconds: 1.0,
             first_machine_micros: 0,
+            restored_ahead: 0,
             complete: true,
             shuffle: None,
             shard: None,

@@ -12,7 +12,7 @@ mod terminal;
 pub use junit::write_junit;
 pub use model::{Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult, StepResult};
 pub use parting::side_by_side;
-pub(crate) use place::write_whole;
 pub use place::{Place, RunDirectory, now, now_micros, point_latest, write_json};
+pub(crate) use place::{partial, write_whole};
 pub use rates::{Flake, Rates};
 pub use terminal::{Terminal, summary};

@@ -33,6 +33,9 @@ pub struct Run {
     pub seconds: f64,
     /// When its first machine was started, in microseconds since 1970; 0 if none was.
     pub first_machine_micros: u64,
+    /// How many of its machines were restored ahead of their turns; told when it is over.
+    #[serde(default)]
+    pub restored_ahead: usize,
     /// False while it runs, and in what a killed run left behind.
     pub complete: bool,
     /// The seed of the order in which scenarios were started; absent if they were not shuffled.

@@ -24,11 +24,7 @@ impl Place {
         let target = run.join(relative);
         let parent = target.parent().unwrap_or(run);
         fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
-        let temporary = tempfile::Builder::new()
-            .prefix(PARTIAL)
-            .tempdir_in(parent)
-            .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
-        Ok(Place { temporary, target })
+        Ok(Place { temporary: partial(parent)?, target })
     }
 
     /// The directory while it is filled.
@@ -45,6 +41,15 @@ impl Place {
         fs::rename(&path, &self.target)
             .with_context(|| format!("cannot put `{}` in place", self.target.display()))
     }
+}
+
+/// A directory in a run's for what has no name yet. It goes when it is dropped, and if the lab is
+/// killed, with the next run.
+pub(crate) fn partial(parent: &Path) -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(PARTIAL)
+        .tempdir_in(parent)
+        .with_context(|| format!("cannot make a directory in `{}`", parent.display()))
 }
 
 /// A run's directory, held by the lab that fills it.

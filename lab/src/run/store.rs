@@ -1,6 +1,11 @@
 //! What a run has found so far: told in order, and on disk the moment it is there.
 
-use crate::report::{self, Results, ScenarioResult};
+use super::{Options, Prepared};
+use crate::{
+    host::process::Tool,
+    machine::{Accelerator, qemu},
+    report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
+};
 use anyhow::Result;
 use std::{
     collections::BTreeMap,
@@ -42,11 +47,12 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
 
     /// The end: what came behind a gap, because the run was broken off there, still counts.
     /// `whole` is false if the run was interrupted.
-    pub(super) fn finish(mut self, whole: bool) -> Result<Results> {
+    pub(super) fn finish(mut self, whole: bool, restored_ahead: usize) -> Result<Results> {
         for (_, result) in std::mem::take(&mut self.waiting) {
             self.take(result);
         }
         self.results.run.complete = whole;
+        self.results.run.restored_ahead = restored_ahead;
         self.write()?;
         report::write_junit(&self.results, &self.directory)?;
         Ok(self.results)
@@ -65,6 +71,36 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
         self.results.scenarios.truncate(told);
         written
     }
+}
+
+/// The results of a run that has not started.
+pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
+    let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
+    let kernels = prepared.kernels.iter().map(|kernel| KernelInfo {
+        name: kernel.name.clone(),
+        source_version: kernel.source_version.clone(),
+        config_hash: kernel.config_hash.clone(),
+    });
+    Ok(Results {
+        schema: SCHEMA,
+        run: Run {
+            started: report::now(),
+            seconds: 0.0,
+            first_machine_micros: report::now_micros(),
+            restored_ahead: 0,
+            complete: false,
+            shuffle: options.shuffle,
+            shard: options.shard.clone(),
+        },
+        host: Host {
+            architecture: std::env::consts::ARCH.to_owned(),
+            cpus: super::cpus(),
+            accelerator: Accelerator::of_host().name().to_owned(),
+        },
+        qemu: Qemu { version: version.lines().next().unwrap_or_default().to_owned() },
+        kernels: kernels.collect(),
+        scenarios: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +130,7 @@ mod tests {
         assert_eq!(stored(directory.path()), ["a", "b"]);
         store.add(3, result("d", Status::Failed)).unwrap();
         assert_eq!(store.count(), 3);
-        let results = store.finish(false).unwrap();
+        let results = store.finish(false, 0).unwrap();
         assert!(!results.run.complete);
         assert_eq!(stored(directory.path()), ["a", "b", "d"]);
         assert_eq!(told, ["a", "b", "d"]);

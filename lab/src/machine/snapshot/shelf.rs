@@ -71,6 +71,14 @@ impl Shelf {
         bail!("the snapshot `{}` disappears again and again", key.as_str())
     }
 
+    /// The entry, if it is there.
+    pub(super) fn find(&self, key: &Key) -> Option<Held> {
+        let path = self.cache.find(KIND, key)?;
+        let lock = lock_in_place(&path, FlockOperation::NonBlockingLockShared).ok()??;
+        now_used(&lock).ok()?;
+        Some(Held { path, lock, made_now: false })
+    }
+
     /// Removes an entry that is of no use. Machines that run from it go on.
     pub(super) fn discard(&self, held: &Held) {
         // Another lab may have put a better one in its place. What cannot be removed is found

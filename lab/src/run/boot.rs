@@ -1,0 +1,69 @@
+//! A scenario's kernel → its machine, for scenarios that ask for a boot of their own.
+
+use crate::{
+    guest::{Guest, Module, initramfs},
+    kernel::{Kernel, indexed_vmlinux},
+    machine::{BOOT_DEADLINE, Death, Machine, MachineSpec, Userland},
+    recording::VMLINUX,
+    scenario::{Bootconfig, Wanted, WantedUserland},
+};
+use anyhow::Result;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// Boots a machine for one scenario.
+pub(super) fn boot(
+    mut spec: MachineSpec,
+    bootconfig: Option<&Bootconfig>,
+    directory: &Path,
+) -> Result<Machine, Death> {
+    let Some(bootconfig) = bootconfig else { return Machine::boot(&spec, directory, BOOT_DEADLINE) };
+    // QEMU has read it by the time the agent answers; then it goes.
+    let file = initramfs::with_bootconfig(&spec.initramfs, bootconfig.as_str(), directory);
+    let file = file.map_err(Death::Lab)?;
+    spec.initramfs = file.path().to_owned();
+    Machine::boot(&spec, directory, BOOT_DEADLINE)
+}
+
+/// What crash reads: the kernel and its modules, with debug information.
+pub(super) fn for_crash(
+    kernel: &Kernel,
+    guest: &Guest,
+    modules: &BTreeMap<Wanted, Module>,
+) -> Result<Vec<(String, PathBuf)>> {
+    let vmlinux = indexed_vmlinux(guest.userlands.cache(), kernel)?;
+    let modules = modules.values().map(|module| (format!("{}.ko", module.name), module.debug.clone()));
+    Ok(modules.chain([(VMLINUX.to_owned(), vmlinux)]).collect())
+}
+
+/// Boots a machine with a whole userland.
+pub(super) fn boot_userland(
+    spec: &MachineSpec,
+    wanted: &WantedUserland,
+    kernel: &Kernel,
+    guest: &Guest,
+    directory: &Path,
+    shared: impl FnOnce() -> Result<Vec<(String, PathBuf)>>,
+) -> Result<Machine, Death> {
+    let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
+    let shared = shared().map_err(Death::Lab)?;
+    let agent = guest.agent.clone();
+    let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
+    Machine::boot_userland(spec, &userland, directory)
+}
+
+/// The machine a kernel's file asks for.
+pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
+    let machine = &kernel.spec.machine;
+    MachineSpec {
+        image: kernel.image(),
+        initramfs: guest.initramfs.clone(),
+        machine: machine.machine.clone(),
+        cpu: machine.cpu.clone(),
+        cpus: machine.smp,
+        memory: machine.memory.to_string(),
+        cmdline: kernel.spec.cmdline.split_whitespace().map(str::to_owned).collect(),
+    }
+}
