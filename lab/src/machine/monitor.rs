@@ -1,7 +1,6 @@
 //! QMP: what QEMU tells of its guest.
 
 use qapi::{Execute, ExecuteError, Qmp, Stream, qmp};
-
 use rustix::{
     io::retry_on_intr,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
