@@ -14,7 +14,7 @@ pub mod times;
 use crate::{
     cache::Cache,
     guest::{self, Guest},
-    host::interrupt,
+    host::{drgn::Drgn, interrupt},
     kernel::{self, Kernel},
     machine::{Death, Machine, MachineSpec, Snapshots, VMCORE},
     plan::{self, unmet},
@@ -91,6 +91,10 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
+    if options.selection.scenarios.iter().any(|(_, scenario)| scenario.reads_memory()) {
+        // Where it cannot be had, those scenarios are unsupported, and the others run.
+        let _ = Drgn::obtain(cache, progress);
+    }
     Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
 
@@ -291,7 +295,7 @@ fn repeat(
     if let Some(number) = repeat {
         relative += &format!("@{number}");
     }
-    let (verdict, recording) = match unmet(scenario, kernel) {
+    let (verdict, recording) = match unmet(scenario, kernel).or(unread(scenario, kernel)?) {
         Some(reason) => {
             (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
         }
@@ -321,6 +325,15 @@ fn repeat(
         left_behind: recording.left.into_iter().map(|left| left.text).collect(),
         notes: recording.notes,
     })
+}
+
+/// Why the memory that a scenario reads in cannot be read on this host.
+fn unread(scenario: &Scenario, kernel: &Kernel) -> Result<Option<String>> {
+    if !scenario.reads_memory() {
+        return Ok(None);
+    }
+    let drgn = Drgn::obtain(&kernel.cache()?, &Progress::silent());
+    Ok(drgn.err().map(|no_drgn| no_drgn.to_string()))
 }
 
 /// The result of a scenario that the lab could not run.

@@ -5,6 +5,7 @@ use super::{
     command::CommandLine,
     errno::Errno,
     hook::{EnabledFunctions, Hits, Hook},
+    inspect::Inspect,
     keyed::verb_keyed,
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
@@ -40,6 +41,8 @@ verb_keyed! {
         "enabled_functions" => EnabledFunctions,
         /// `text: { at: vfs_write }`
         "text" => Text,
+        /// `inspect: [ { value: show_count, is: 5 } ]`
+        "inspect" => Inspect,
         /// `sh: strace -o trace /workloads/eventfd 1 2`
         "sh" => Shell,
         /// `crash: [{ run: sym vfs_write }]`
