@@ -2,6 +2,7 @@
 
 use super::{
     keyed::verb_keyed,
+    locate::{At, Problem},
     names::{ArgName, Line},
     path::ValuePath,
     text::{FromText, from_text, printable_line},
@@ -65,14 +66,28 @@ pub struct InspectTasks {
     pub capture: Option<ArgName>,
 }
 
-impl InspectItem {
-    /// Whether an answer has any use.
-    pub(super) fn asks(&self) -> bool {
-        match self {
+impl Inspect {
+    /// What only the whole can tell: whether there is something to ask, and anything made of the answers.
+    pub(super) fn check(&self, path: &[At]) -> Result<(), Problem> {
+        let problem = |at: Option<At>, message: &str| {
+            let path = path.iter().cloned().chain([At::Key("inspect")]).chain(at).collect();
+            Err(Problem { path, message: message.to_owned() })
+        };
+        if self.inspect.is_empty() {
+            return problem(None, "no questions, expected at least one");
+        }
+        let asks = |item: &InspectItem| match item {
             InspectItem::InspectValue(item) => {
                 item.symbol.is_some() || item.is.is_some() || item.capture.is_some()
             }
             InspectItem::InspectTasks(item) => item.is.is_some() || item.capture.is_some(),
+        };
+        match self.inspect.iter().position(|item| !asks(item)) {
+            Some(index) => {
+                let message = "nothing is made of the answer, expected `symbol`, `is` or `capture` beside it";
+                problem(Some(At::Index(index)), message)
+            }
+            None => Ok(()),
         }
     }
 }

@@ -146,16 +146,7 @@ fn check_step(step: &Step, path: &[At]) -> Checked {
             "text of a read that fails, expected only one of errno and text",
         ),
         Step::Text(text) => text.check(path),
-        Step::Inspect(inspect) if inspect.inspect.is_empty() => {
-            problem(&below(path, At::Key("inspect")), "no questions, expected at least one")
-        }
-        Step::Inspect(inspect) => match inspect.inspect.iter().position(|item| !item.asks()) {
-            Some(index) => problem(
-                &[path, &[At::Key("inspect"), At::Index(index)]].concat(),
-                "nothing is made of the answer, expected `symbol`, `is` or `capture` beside it",
-            ),
-            None => Ok(()),
-        },
+        Step::Inspect(inspect) => inspect.check(path),
         _ => Ok(()),
     }
 }

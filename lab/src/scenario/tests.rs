@@ -115,6 +115,23 @@ expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`
 did you mean `workload`?"#,
     );
     check(
+        "summary: x\nsteps:\n  - inspect: [ { value: jiffies, is: 1 }, { value: a.b } ]\n",
+        r#"
+x.yaml:3:43: steps[0].inspect[1]: nothing is made of the answer
+   |
+ 3 |   - inspect: [ { value: jiffies, is: 1 }, { value: a.b } ]
+   |                                           ^
+expected `symbol`, `is` or `capture` beside it"#,
+    );
+    check(
+        "summary: x\nsteps: [ { load: deaths } ]\ndies: { panic: x }\nexpect: [ { kernel_log: x } ]\n",
+        r#"
+x.yaml:4:9: expect: `expect` beside `dies`: a kernel that dies leaves no trace
+   |
+ 4 | expect: [ { kernel_log: x } ]
+   |         ^"#,
+    );
+    check(
         "summary: x\nsteps:\n  - write: kprobe_events\n    text: x\n    errno: EBUZY\n",
         r#"
 x.yaml:5:12: steps[0].errno: unknown errno `EBUZY`
