@@ -61,33 +61,10 @@ fn what_has_no_answer_or_another_is_named() {
         "init_task.pid.x: `init_task.pid` is `pid_t`, which has no members",
         "init_task[1]: `init_task` is `struct task_struct`, which has no elements",
         "tasks called `nobody`: expected 1, found 0",
-        "init_task.pid: no step before this one captured `never`",
+        "init_task.pid: no step has captured `never`",
     ];
     assert_eq!(lines.len(), expect.len(), "{detail}");
     for (line, expect) in lines.iter().zip(expect) {
         assert!(line.starts_with(expect), "expected `{expect}`, found `{line}`");
     }
-}
-
-#[test]
-fn a_workload_runs_beside_the_steps_until_they_are_over() {
-    let steps = |workload: &str| {
-        let result = result(&format!(
-            "steps:\n  - {{ workload: {workload} }}\n  - inspect: [ {{ tasks: eventfd, is: 2 }} ]\n"
-        ));
-        (result.status, result.reason, result.steps)
-    };
-    let (status, reason, _) = steps("eventfd --sleep 1000 1, until: completed, stdout: Child writing 1");
-    assert_eq!(status, Status::Passed, "{reason}");
-    // What it said is judged in the end, and its step fails.
-    let (status, _, all) = steps("eventfd --sleep 1000 1, until: completed, stdout: Parent read 1");
-    assert_eq!(status, Status::Failed);
-    assert!(all[0].detail.contains("to contain \"Parent read 1\""), "{}", all[0].detail);
-    assert!(all[1].passed, "{}", all[1].detail);
-    // One that ends before it says so has not done what it should, and is not there to be seen.
-    let (status, _, all) = steps("eventfd --sleep 0 1, until: never said");
-    assert_eq!(status, Status::Failed);
-    let detail = &all[0].detail;
-    assert!(detail.starts_with("it ended, and its stdout did not have \"never said\" before"), "{detail}");
-    assert!(all[1].detail.contains("expected 2, found 0"), "{}", all[1].detail);
 }
