@@ -11,11 +11,22 @@ def stripped(type_):
     return type_.unqualified()
 
 
+def entry_of(prog, function, name):
+    """A function where it is called: gcc's debug information has it begin behind the NOPs that ftrace
+    patches (12.2, arm64)."""
+    for symbol in prog.symbols(function.address_):
+        if symbol.name == name:
+            return drgn.Object(prog, function.type_, address=symbol.address)
+    return function
+
+
 def look_up(prog, name):
     try:
-        return prog[name]
+        obj = prog[name]
     except LookupError:
-        pass
+        obj = None
+    if obj is not None:
+        return entry_of(prog, obj, name) if obj.type_.kind == TypeKind.FUNCTION else obj
     if prog.symbols(name):
         raise Refused(f"`{name}` has no type: what it was made from has no debug information")
     raise Refused(f"there is no symbol `{name}` in this kernel and its modules")
