@@ -5,6 +5,7 @@
 
 mod ahead;
 mod boot;
+mod reader;
 pub mod schedule;
 pub mod select;
 pub mod shard;
@@ -14,7 +15,7 @@ pub mod times;
 use crate::{
     cache::Cache,
     guest::{self, Guest},
-    host::{drgn::Drgn, interrupt},
+    host::interrupt,
     kernel::{self, Kernel},
     machine::{Death, Machine, MachineSpec, Snapshots, VMCORE},
     plan::{self, unmet},
@@ -91,10 +92,7 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
-    if options.selection.scenarios.iter().any(|(_, scenario)| scenario.reads_memory()) {
-        // Where it cannot be had, those scenarios are unsupported, and the others run.
-        let _ = Drgn::obtain(cache, progress);
-    }
+    reader::fetch(options.selection.scenarios.iter().map(|(_, scenario)| scenario), cache, progress);
     Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
 
@@ -295,7 +293,7 @@ fn repeat(
     if let Some(number) = repeat {
         relative += &format!("@{number}");
     }
-    let (verdict, recording) = match unmet(scenario, kernel).or(unread(scenario, kernel)?) {
+    let (verdict, recording) = match unmet(scenario, kernel).or(reader::missing(scenario, kernel)?) {
         Some(reason) => {
             (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
         }
@@ -325,15 +323,6 @@ fn repeat(
         left_behind: recording.left.into_iter().map(|left| left.text).collect(),
         notes: recording.notes,
     })
-}
-
-/// Why the memory that a scenario reads in cannot be read on this host.
-fn unread(scenario: &Scenario, kernel: &Kernel) -> Result<Option<String>> {
-    if !scenario.reads_memory() {
-        return Ok(None);
-    }
-    let drgn = Drgn::obtain(&kernel.cache()?, &Progress::silent());
-    Ok(drgn.err().map(|no_drgn| no_drgn.to_string()))
 }
 
 /// The result of a scenario that the lab could not run.

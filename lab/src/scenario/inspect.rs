@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn numbers_are_compared_as_numbers() {
         let check = |wanted, found, expect| {
-            assert_eq!(WantedValue::is_met(wanted, found), expect, "{wanted} {found}")
+            assert_eq!(WantedValue::is_met(wanted, found), expect, "{wanted} {found}");
         };
         check("16", "0x10", true);
         check("0x10", "0x10", true);
