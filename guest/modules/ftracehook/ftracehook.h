@@ -6,6 +6,7 @@
 #include <linux/ftrace.h>
 #include <linux/list.h>
 #include <linux/percpu.h>
+#include <linux/sched.h>
 #include <linux/types.h>
 
 /* The longest name of a hook, with its NUL. */
@@ -42,6 +43,8 @@ struct hook_line {
 	/* HOOK_RETURN and HOOK_ARGUMENT: the value, and which argument. */
 	unsigned long value;
 	int argument;
+	/* The only tasks that it sees, or empty for all. */
+	char comm[TASK_COMM_LEN];
 };
 
 /* One ftrace_ops. It stays until the module goes, so that a late hit shows. */
@@ -50,8 +53,6 @@ struct hook {
 	char name[HOOK_NAME_SIZE];
 	/* What it was made from, as the control file shows it. */
 	char *text;
-	/* The process that made it. */
-	pid_t owner;
 	struct ftrace_ops ops;
 	struct hook_line line;
 	bool registered;

@@ -5,6 +5,7 @@
  *	symbol=PLACE[,PLACE...]		names, globs, @SYMBOL+OFFSET, @ADDRESS
  *	flags=FLAG[,FLAG...]
  *	action=observe|redirect|recurse, or return=VALUE, or argN=VALUE
+ *	comm=NAME			of all calls only those of such tasks
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -104,6 +105,9 @@ static int parse_word(const char *key, char *value, struct hook_line *line)
 		return parse_flags(value, line);
 	if (!strcmp(key, "action"))
 		return parse_action(value, line);
+	if (!strcmp(key, "comm"))
+		return strscpy(line->comm, value, sizeof(line->comm)) < 0 ?
+			-EINVAL : 0;
 	if (!strcmp(key, "return")) {
 		line->action = HOOK_RETURN;
 		return parse_value(value, &line->value);

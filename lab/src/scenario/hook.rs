@@ -16,7 +16,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hook {
-    /// `+NAME symbol=… flags=… action=…`, `-NAME`, `NAME filter|notrace [+|-]PLACE[,…]`,
+    /// `+NAME symbol=… flags=… comm=… action=…`, `-NAME`, `NAME filter|notrace [+|-]PLACE[,…]`,
     /// `NAME reset|disable|enable`.
     pub hook: HookCommand,
     /// The errno that ftrace must give, by name. Default: it must succeed.
@@ -122,8 +122,10 @@ impl fmt::Display for HookCommand {
     }
 }
 
-const KEYS: [&str; 12] =
-    ["symbol", "flags", "action", "return", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7"];
+const KEYS: [&str; 13] = [
+    "symbol", "flags", "comm", "action", "return", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6",
+    "arg7",
+];
 const OPS_FLAGS: [&str; 6] =
     ["save_regs", "save_regs_if_supported", "recursion", "ipmodify", "rcu", "permanent"];
 const ACTIONS: [&str; 3] = ["observe", "redirect", "recurse"];
