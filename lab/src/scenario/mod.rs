@@ -19,6 +19,7 @@ mod file;
 mod graph;
 mod hook;
 mod keyed;
+mod kselftest;
 mod literal;
 mod locate;
 mod matrix;
@@ -52,6 +53,7 @@ pub use expect::{
 pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
+pub use kselftest::{Kselftest, SelftestPath};
 pub use literal::Literal;
 pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
@@ -268,6 +270,17 @@ impl Scenario {
     /// Whether crash is to look at the guest while it runs.
     pub fn attaches_crash(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.value, Step::Crash(_)))
+    }
+
+    /// The collections of selftests that it runs some of.
+    pub fn selftests(&self) -> BTreeSet<&str> {
+        fn collection(step: &Written<Step>) -> Option<&str> {
+            match &step.value {
+                Step::Kselftest(step) => Some(step.kselftest.collection()),
+                _ => None,
+            }
+        }
+        self.steps.iter().filter_map(collection).collect()
     }
 
     /// The modules that have to be built for it.

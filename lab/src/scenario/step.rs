@@ -6,6 +6,7 @@ use super::{
     errno::Errno,
     hook::{EnabledFunctions, Hits, Hook},
     keyed::verb_keyed,
+    kselftest::Kselftest,
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
     patched::Text,
@@ -44,6 +45,8 @@ verb_keyed! {
         "sh" => Shell,
         /// `crash: [{ run: sym vfs_write }]`
         "crash" => Crash,
+        /// `kselftest: ftrace/test.d/kprobe`
+        "kselftest" => Kselftest,
     }
 }
 

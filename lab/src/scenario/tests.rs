@@ -111,7 +111,7 @@ x.yaml:3:5: steps[0]: unknown kind of step as the first key `workloads`
    |
  3 |   - workloads: eventfd 1
    |     ^^^^^^^^^
-expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `sh`, `crash`
+expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `sh`, `crash`, `kselftest`
 did you mean `workload`?"#,
     );
     check(
