@@ -100,9 +100,9 @@ mod tests {
         let xml = junit(&results).unwrap();
         let expect = [
             "tests=\"4\" skipped=\"1\" errors=\"0\" failures=\"2\"",
-            "<testcase name=\"selftests/x::ftrace/a.tc\" classname=\"6.12\" time=\"0.500\">",
-            "<failure message=\"passed unexpectedly: why &lt;it> did\" type=\"passed unexpectedly\">",
-            "<skipped message=\"skipped: why &lt;it> did\" type=\"skipped\">",
+            "<testcase name=\"selftests/x::ftrace/a.tc\" classname=\"6.12\" time=\"0.500\"/>",
+            "<failure message=\"passed unexpectedly: why &lt;it&gt; did\" type=\"passed unexpectedly\">",
+            "<skipped message=\"skipped: why &lt;it&gt; did\" type=\"skipped\">",
         ];
         for expect in expect {
             assert!(xml.contains(expect), "`{expect}` is not in\n{xml}");

@@ -102,7 +102,11 @@ impl Tap {
             Some((outcome, comment)) => (outcome.unwrap_or(own), clean(comment, DETAIL_MAX)),
             None => (own, String::new()),
         };
-        let detail = if comment.is_empty() { said.trim_end().to_owned() } else { comment };
+        let detail = match outcome {
+            Outcome::Passed => String::new(),
+            _ if comment.is_empty() => said.trim_end().to_owned(),
+            _ => comment,
+        };
         self.results.push(TestResult { name, outcome, detail });
     }
 
@@ -169,7 +173,7 @@ mod tests {
              ok 3 # SKIP no such feature\nok 4 four # xfail known\nnot ok 5 five # UNRESOLVED\n\
              # Totals: pass:1 fail:1 xfail:1 xpass:0 skip:2 error:0\n",
             &[
-                ("one", Passed, "said of one"),
+                ("one", Passed, ""),
                 ("two # three", Failed, "why\nmore"),
                 ("3", Skipped, "no such feature"),
                 ("four", ExpectedFailure, "known"),
@@ -179,7 +183,7 @@ mod tests {
         );
         check(
             "KTAP version 1\n1..1\n  ok 1 inner\n  not ok 2 inner\nnot ok 1 outer # error\n",
-            &[("outer", Failed, "")],
+            &[("outer", Failed, "ok 1 inner\nnot ok 2 inner")],
             None,
         );
         check("TAP version 13\n1..0 # SKIP not here\n", &[], None);
