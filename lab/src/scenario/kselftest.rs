@@ -1,6 +1,8 @@
 //! `kselftest:` steps: the kernel tree's own tests.
 
 use super::{
+    Document, Expectation, Step, TraceSetup,
+    locate::{At, Problem},
     nearest::unknown,
     span::Span,
     text::{FromText, from_text},
@@ -86,9 +88,53 @@ from_text!(SelftestPath, {
     "examples": ["ftrace/test.d/kprobe", "ftrace/test.d/00basic/basic1.tc", "ptrace"],
 });
 
+/// The tests of ftrace reset tracing before and after each of them.
+pub(super) fn check<'a>(
+    document: &Document,
+    mut steps: impl Iterator<Item = &'a Step>,
+) -> Result<(), Problem> {
+    let of_ftrace = |step: &'a Step| match step {
+        Step::Kselftest(step) => Some(&step.kselftest).filter(|test| test.collection() == "ftrace"),
+        _ => None,
+    };
+    let Some(test) = steps.find_map(of_ftrace) else { return Ok(()) };
+    if document.trace != TraceSetup::default() {
+        let message = format!("`kselftest: {test}` takes tracing for itself, expected no `trace`");
+        return Err(Problem { path: vec![At::Key("trace")], message });
+    }
+    let of_trace = |expectation: &Expectation| !matches!(expectation, Expectation::KernelLog(_));
+    let Some(index) = document.expect.iter().position(of_trace) else { return Ok(()) };
+    let message = format!("`kselftest: {test}` leaves no trace to judge, expected only `kernel_log`");
+    Err(Problem { path: vec![At::Key("expect"), At::Index(index)], message })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Scenario;
+    use std::path::Path;
+
+    #[test]
+    fn tests_of_ftrace_have_tracing_for_themselves() {
+        let check = |rest: &str, expect: Option<&str>| {
+            let source = format!("summary: x\n{rest}");
+            let found = Scenario::parse(Path::new("x.yaml"), &source).map_err(|error| error.message);
+            assert_eq!(found.err().as_deref(), expect, "{rest}");
+        };
+        let ftrace = "steps: [{ kselftest: ftrace }]\n";
+        check(ftrace, None);
+        check(&format!("{ftrace}expect: [{{ kernel_log: {{ never: [BUG] }} }}]"), None);
+        check(
+            &format!("{ftrace}trace: {{ tracer: function }}"),
+            Some("trace: `kselftest: ftrace` takes tracing for itself, expected no `trace`"),
+        );
+        let count = "expect: [{ count: { event: function, at_least: 1 } }]";
+        check(
+            &format!("{ftrace}{count}"),
+            Some("expect[0]: `kselftest: ftrace` leaves no trace to judge, expected only `kernel_log`"),
+        );
+        check(&format!("steps: [{{ kselftest: ptrace }}]\ntrace: {{ tracer: function }}\n{count}"), None);
+    }
 
     #[test]
     fn a_path_selects_itself_and_what_is_below() {

@@ -91,6 +91,8 @@ pub struct Scenario {
     pub summary: String,
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
     pub requires: Requires,
+    /// Whether it runs only where it is named.
+    pub opt_in: bool,
     /// How long the steps may take together, in the time of the reference machine.
     pub timeout: Duration,
     /// Where its machine comes from.
@@ -168,6 +170,10 @@ struct Document {
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
     #[serde(default)]
     requires: Requires,
+    /// It takes minutes, and is left out of a run of all scenarios: naming it, its directory, or a
+    /// `--filter` runs it.
+    #[serde(default)]
+    opt_in: bool,
     /// How long the steps may take together, in the time of the reference machine. Default 30s.
     #[serde(default)]
     timeout: Option<Span>,
@@ -239,6 +245,7 @@ impl Scenario {
             directory: path.parent().map(Path::to_owned).unwrap_or_default(),
             summary: document.summary.to_string(),
             requires: document.requires,
+            opt_in: document.opt_in,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             fresh: match document.fresh {
                 None if !document.cmdline.0.is_empty()

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn hostile_output_is_capped_and_cleaned() {
         let text = format!(
-            "TAP version 13\n1..1\n{}ok 1 {}\x1b[31m\n",
+            "TAP version 13\n1..1\n{}not ok 1 {}\x1b[31m\n",
             "# x\u{e9}\x07y\n".repeat(9000),
             "n".repeat(9000)
         );
