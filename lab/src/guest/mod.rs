@@ -13,8 +13,8 @@ mod userland;
 mod workloads;
 
 pub use modules::{Module, Modules};
-pub use userland::{Tree, Userlands};
 pub use selftests::{Content, Selftests, Suite};
+pub use userland::{Tree, Userlands};
 
 use crate::{cache::Cache, host::process::Tool, progress::Progress};
 use anyhow::{Context, Result, bail};

@@ -3,30 +3,29 @@
 //!
 //! The trace is not drained while a test runs: those of ftrace read it themselves.
 
-use super::{CHUNK, Recorder, read, unexpected};
+use super::{
+    CHUNK, Recorder,
+    processes::{ENVIRONMENT, SIGKILL},
+    read, unexpected,
+};
 use crate::{
     guest::{Content, Suite},
     machine::Death,
-    scenario::{Errno, Kselftest},
+    scenario::Kselftest,
     selftest::{self, Case, CaseStatus, Ended, Entry, Expected, Kind, Outcome, TestResult, hold, tally},
 };
 use anyhow::anyhow;
-use protocol::{ChildState, Output, Reply, Request, WriteMode};
+use protocol::{ChildState, Output, Reply, Request, Stdin, WriteMode};
 use std::time::{Duration, Instant};
 
 /// Where they are in the guest: in any userland this is memory that can be written to.
 const PLACE: &str = "/tmp/selftests";
-
-/// The most bytes of a test's stdout, and of its stderr, that are kept.
-const OUTPUT_MAX: u32 = 256 << 10;
 
 /// How long one wait for a test is.
 const WAIT_MILLIS: u32 = 100;
 
 /// How long a test that was killed may take to be gone.
 const KILLED: Duration = Duration::from_secs(10);
-
-const KILL: i32 = 9;
 
 /// How long finding the dependencies of some modules may take.
 const DEPMOD: Duration = Duration::from_secs(30);
@@ -199,19 +198,13 @@ impl Recorder<'_> {
         deadline: Duration,
     ) -> Result<Result<(Ended, Output), String>, Death> {
         let program = argv.first().cloned().unwrap_or_default();
-        let env = [
-            "PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
-            "HOME=/root".to_owned(),
-            "LC_ALL=C".to_owned(),
-            format!("MODPROBE_OPTIONS=-d {PLACE}/root"),
-            // livepatch's scripts want a kernel to build modules against, which are built.
-            "KDIR=/tmp".to_owned(),
-        ];
-        let spawn = Request::Spawn { argv, env: env.into(), stdin: Vec::new(), output_max: OUTPUT_MAX };
-        let child = match self.call(&spawn)? {
-            Reply::Started(child) => child,
-            Reply::Errno { errno, what } => return Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
-            other => return Err(unexpected("a new process", &other)),
+        let mut env: Vec<String> = ENVIRONMENT.map(str::to_owned).into();
+        env.push(format!("MODPROBE_OPTIONS=-d {PLACE}/root"));
+        // livepatch's scripts want a kernel to build modules against, which are built.
+        env.push("KDIR=/tmp".to_owned());
+        let child = match self.spawn(argv, env, Stdin::Bytes(Vec::new()))? {
+            Ok(child) => child,
+            Err(reason) => return Ok(Err(reason)),
         };
         let mut until = Instant::now() + deadline.mul_f64(self.scale);
         let mut killed = false;
@@ -239,7 +232,7 @@ impl Recorder<'_> {
             killed = true;
             until = Instant::now() + KILLED.mul_f64(self.scale);
             // It may have ended meanwhile, of which the next wait tells.
-            self.call(&Request::Kill { child, signal: KILL })?;
+            self.call(&Request::Kill { child, signal: SIGKILL })?;
         }
     }
 
@@ -314,12 +307,11 @@ fn one_log(log: &str, of_instance: bool) -> impl DoubleEndedIterator<Item = &str
 
 /// What a test said itself before it gave up, else the command by which it did.
 fn reason_of_skip(log: &str, of_instance: bool) -> String {
+    const GIVING_UP: [&str; 3] = ["exit_", "kill -s", "exit 0"];
     let mut lines = one_log(log, of_instance);
     let own = lines.clone().rfind(|line| !line.starts_with('+'));
-    own.or_else(|| lines.rfind(|line| !line.contains("exit_") && !line.contains("kill -s")))
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    let before = || lines.rfind(|line| !GIVING_UP.iter().any(|word| line.contains(word)));
+    own.or_else(before).unwrap_or_default().trim().to_owned()
 }
 
 /// The end of a log: a shell that traces its commands stops at the one that failed.

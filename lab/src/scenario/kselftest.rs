@@ -33,6 +33,11 @@ impl Kselftest {
     pub fn deadline(&self) -> Duration {
         self.deadline.map_or(DEADLINE, |span| span.0)
     }
+
+    /// Whether its tests can only be run in a whole userland.
+    pub(super) fn needs_userland(&self) -> bool {
+        Collection::find(self.kselftest.collection()).is_some_and(|collection| collection.needs_userland)
+    }
 }
 
 /// A path below `tools/testing/selftests` that begins with a collection the lab knows.
@@ -121,7 +126,11 @@ mod tests {
             let found = Scenario::parse(Path::new("x.yaml"), &source).map_err(|error| error.message);
             assert_eq!(found.err().as_deref(), expect, "{rest}");
         };
-        let ftrace = "steps: [{ kselftest: ftrace }]\n";
+        let ftrace = "userland: debian\nsteps: [{ kselftest: ftrace }]\n";
+        check(
+            "steps: [{ kselftest: ftrace }]",
+            Some("steps[0].kselftest: `kselftest` without a userland, expected `userland: debian` as well"),
+        );
         check(ftrace, None);
         check(&format!("{ftrace}expect: [{{ kernel_log: {{ never: [BUG] }} }}]"), None);
         check(
@@ -133,7 +142,10 @@ mod tests {
             &format!("{ftrace}{count}"),
             Some("expect[0]: `kselftest: ftrace` leaves no trace to judge, expected only `kernel_log`"),
         );
-        check(&format!("steps: [{{ kselftest: ptrace }}]\ntrace: {{ tracer: function }}\n{count}"), None);
+        check(
+            &format!("steps: [{{ kselftest: breakpoints }}]\ntrace: {{ tracer: function }}\n{count}"),
+            None,
+        );
     }
 
     #[test]

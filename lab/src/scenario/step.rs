@@ -56,6 +56,7 @@ impl Step {
         match self {
             Step::Shell(_) => Some("sh"),
             Step::Crash(_) => Some("crash"),
+            Step::Kselftest(step) => step.needs_userland().then_some("kselftest"),
             _ => None,
         }
     }

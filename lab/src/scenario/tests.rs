@@ -91,8 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
-expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
+expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
 did you mean `steps`?"#,
     );
     check(

@@ -10,6 +10,8 @@ pub struct Collection {
     /// Modules of the kernel's that its tests load with modprobe. A test whose module this kernel was
     /// built without says so itself.
     pub modules: &'static [&'static str],
+    /// Whether its tests need a shell or other programs.
+    pub needs_userland: bool,
 }
 
 /// What the tests of a collection are.
@@ -19,7 +21,7 @@ pub enum Kind {
     Ftrace,
     /// `test*.sh`, and with them a directory of modules that they load with insmod, if there is one.
     Scripts,
-    /// C programs, which need nothing else.
+    /// C programs.
     Programs,
 }
 
@@ -28,16 +30,11 @@ impl Collection {
     pub fn find(name: &str) -> Option<&'static Collection> {
         COLLECTIONS.iter().find(|collection| collection.name == name)
     }
-
-    /// Whether its tests need a shell and the programs that scripts use.
-    pub fn needs_userland(&self) -> bool {
-        self.kind != Kind::Programs
-    }
 }
 
 /// All there are.
 pub const COLLECTIONS: &[Collection] = &[
-    Collection { name: "breakpoints", kind: Kind::Programs, modules: &[] },
+    Collection { name: "breakpoints", kind: Kind::Programs, modules: &[], needs_userland: false },
     Collection {
         name: "ftrace",
         kind: Kind::Ftrace,
@@ -48,12 +45,15 @@ pub const COLLECTIONS: &[Collection] = &[
             "trace-events-sample",
             "trace-printk",
         ],
+        needs_userland: true,
     },
-    Collection { name: "livepatch", kind: Kind::Scripts, modules: &[] },
-    Collection { name: "ptrace", kind: Kind::Programs, modules: &[] },
+    Collection { name: "livepatch", kind: Kind::Scripts, modules: &[], needs_userland: true },
+    // Its vmaccess runs `true` and `sleep`.
+    Collection { name: "ptrace", kind: Kind::Programs, modules: &[], needs_userland: true },
     Collection {
         name: "static_keys",
         kind: Kind::Scripts,
         modules: &["test_static_key_base", "test_static_keys"],
+        needs_userland: true,
     },
 ];
