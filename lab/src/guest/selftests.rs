@@ -249,10 +249,8 @@ impl Selftests {
 /// Whether a file of a collection is one of its tests.
 fn is_test(kind: Kind, path: &str) -> bool {
     match kind {
-        // Those of the template are for the runner's own sake, and five of six do not pass.
-        Kind::Ftrace => {
-            path.starts_with("test.d/") && !path.starts_with("test.d/template/") && path.ends_with(".tc")
-        }
+        // Those of `samples/` are for the runner's own sake, and five of six do not pass.
+        Kind::Ftrace => path.starts_with("test.d/") && path.ends_with(".tc"),
         Kind::Scripts => !path.contains('/') && path.starts_with("test") && path.ends_with(".sh"),
         Kind::Programs => true,
     }
@@ -299,7 +297,7 @@ mod tests {
     fn tests_are_told_from_what_goes_with_them() {
         let check = |kind, path, expect| assert_eq!(is_test(kind, path), expect, "{path}");
         check(Kind::Ftrace, "test.d/kprobe/profile.tc", true);
-        check(Kind::Ftrace, "test.d/template/fail.tc", false);
+        check(Kind::Ftrace, "samples/fail.tc", false);
         check(Kind::Ftrace, "test.d/functions", false);
         check(Kind::Ftrace, "ftracetest", false);
         check(Kind::Scripts, "test-livepatch.sh", true);

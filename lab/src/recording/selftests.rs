@@ -112,7 +112,7 @@ impl Recorder<'_> {
         }
         for result in &mut results {
             if result.outcome == Outcome::TimedOut {
-                result.detail = format!("it was killed after {:.0} s", ran.seconds);
+                result.detail = format!("it was killed after {:.1} s", ran.seconds);
             }
         }
         let held = hold(test, results, known);

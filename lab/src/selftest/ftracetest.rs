@@ -1,4 +1,4 @@
-//! ftracetest's own form, which kernels before 6.5 have alone: `[1] name	[PASS]`, then the counts.
+//! ftracetest's own form, the only one up to 6.1: `[1] name`, a tab, `[PASS]`; then the counts.
 
 use super::{NAME_MAX, Outcome, RESULTS_MAX, TestResult, clean};
 
