@@ -32,3 +32,6 @@ fn clean(text: &str, max: usize) -> String {
         text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect();
     cleaned.trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod recorded_tests;
