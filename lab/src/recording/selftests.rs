@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     guest::{Content, Suite},
+    host::process::tail,
     machine::Death,
     scenario::Kselftest,
     selftest::{self, Case, CaseStatus, Ended, Entry, Expected, Kind, Outcome, TestResult, hold, tally},
@@ -111,6 +112,10 @@ impl Recorder<'_> {
             results.iter_mut().for_each(|result| of_ftracetest(result, &ran.log));
         }
         for result in &mut results {
+            // kselftest_harness.h says there what it expected.
+            if result.outcome == Outcome::Failed && !stderr.trim().is_empty() && !stdout.trim().is_empty() {
+                result.detail += &format!("\n{}", tail(&stderr, REASON_LINES));
+            }
             if result.outcome == Outcome::TimedOut {
                 result.detail = format!("it was killed after {:.1} s", ran.seconds);
             }

@@ -129,7 +129,7 @@ mod tests {
         let ftrace = "userland: debian\nsteps: [{ kselftest: ftrace }]\n";
         check(
             "steps: [{ kselftest: ftrace }]",
-            Some("steps[0].kselftest: `kselftest` without a userland, expected `userland: debian` as well"),
+            Some("steps[0]: `kselftest` without a userland, expected `userland: debian` as well"),
         );
         check(ftrace, None);
         check(&format!("{ftrace}expect: [{{ kernel_log: {{ never: [BUG] }} }}]"), None);
