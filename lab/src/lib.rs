@@ -17,11 +17,12 @@
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
-//! [`stored`] looks at what it left behind.
+//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests.
 
 pub mod arm64;
 pub mod bench;
 pub mod cache;
+pub mod dump;
 pub mod guest;
 pub mod host;
 pub mod kernel;

@@ -5,6 +5,7 @@
 
 mod ahead;
 mod boot;
+mod reader;
 pub mod schedule;
 pub mod select;
 pub mod shard;
@@ -91,6 +92,7 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let kernels = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
+    reader::fetch(options.selection.scenarios.iter().map(|(_, scenario)| scenario), cache, progress);
     Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
 
@@ -291,7 +293,7 @@ fn repeat(
     if let Some(number) = repeat {
         relative += &format!("@{number}");
     }
-    let (verdict, recording) = match unmet(scenario, kernel) {
+    let (verdict, recording) = match unmet(scenario, kernel).or(reader::missing(scenario, kernel)?) {
         Some(reason) => {
             (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
         }

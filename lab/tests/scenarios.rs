@@ -83,6 +83,10 @@ impl Bench {
         let result = result.map_err(|error| format!("{error:#}"))?;
         match result.status {
             Status::Passed => {
+                if scenario.dies.is_some() {
+                    // The trace died with the kernel.
+                    return Ok(Completion::Completed);
+                }
                 // What the lab read, trace-cmd reads too.
                 let trace = directory.path().join(&result.directory).join(TRACE);
                 compare(&trace).map_err(|error| {

@@ -6,12 +6,15 @@ mod built;
 use built::{Built, built};
 use lab::{
     cache::Cache,
+    dump::{self, Dump},
+    host::drgn::Drgn,
     kernel::Kernel,
     machine::{BOOT_DEADLINE, Death, Machine, Snapshots, VMCORE},
     progress::Progress,
-    report::ScenarioResult,
+    report::{Results, ScenarioResult},
     run::{self, machine_spec},
     scenario::{Found, Scenario},
+    trace::{Item, Trace},
     verdict::Status,
 };
 use object::{
@@ -21,23 +24,25 @@ use object::{
 };
 use protocol::{Request, WriteMode};
 use std::{
+    collections::BTreeMap,
     fs,
+    ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
 
-/// Memory as a dump has it.
-struct Dump {
+/// Memory as a dump has it, read without drgn.
+struct Elf {
     data: Vec<u8>,
     /// What the kernel wrote down for those who read dumps of it, by name.
     info: Vec<(String, String)>,
 }
 
-impl Dump {
-    fn open(path: &Path) -> Dump {
+impl Elf {
+    fn open(path: &Path) -> Elf {
         let data = fs::read(path).unwrap();
-        let mut dump = Dump { data, info: Vec::new() };
+        let mut dump = Elf { data, info: Vec::new() };
         for segment in dump.segments() {
             let Some(mut notes) = segment.notes(LE, &dump.data[..]).unwrap() else { continue };
             while let Some(note) = notes.next().unwrap() {
@@ -126,7 +131,7 @@ fn a_module_that_panics_leaves_the_memory_of_its_kernel() {
 
     let kernel = &built().kernel;
     let path = files.join(VMCORE);
-    let dump = Dump::open(&path);
+    let dump = Elf::open(&path);
     let release = fs::read_to_string(kernel.directory.join("include/config/kernel.release")).unwrap();
     assert_eq!(dump.info("OSRELEASE"), release.trim());
     let (address, banner) = symbol(kernel, "linux_banner");
@@ -171,4 +176,110 @@ fn a_panic_is_told_where_its_dump_has_no_place() {
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "console.txt" || name == "qemu.log"), "{left:?}");
+}
+
+fn drgn() -> Drgn {
+    Drgn::obtain(&Cache::open().unwrap(), &Progress::new()).unwrap()
+}
+
+/// A dump of the default kernel, with this module of the lab's.
+fn dump(vmcore: PathBuf, module: &str) -> Dump {
+    let Built { kernel, guest } = built();
+    let module = guest.modules.find(kernel, module).unwrap();
+    let modules = BTreeMap::from([(module.name, vec![module.debug])]);
+    Dump { vmcore, vmlinux: kernel.vmlinux(), modules }
+}
+
+#[test]
+fn the_memory_of_a_kernel_that_panicked_tells_why_and_what_was_traced_last() {
+    let directory = directory();
+    // When it is told of the panic, the other CPUs are stopped, so nothing drains this event.
+    let (result, files) = result(
+        &directory,
+        "trace: { events: [ { kprobe: pvpanic_panic_notify, name: the_end } ] }\n\
+         steps: [ { load: deaths, parameters: now=panic } ]",
+    );
+    assert_eq!(result.status, Status::Panic, "{}", result.reason);
+    let kernel = &built().kernel;
+    let roots = [kernel.directory.clone(), kernel.source.clone()];
+    let found = dump(files.join(VMCORE), "deaths").post_mortem(&drgn(), true, &roots).unwrap();
+    assert_eq!(found.message.found().unwrap(), "Kernel panic - not syncing: a death was asked for");
+    let death = found.death.found().unwrap();
+    assert_eq!(death.comm, "insmod");
+    let place = |function: &str| {
+        let mut places = death.frames.iter().flat_map(|frame| &frame.places);
+        places.find(|place| place.function == function).map(|place| (place.file.as_str(), place.line > 0))
+    };
+    assert_eq!(place("panic"), Some(("kernel/panic.c", true)), "{found}");
+    assert_eq!(place("deaths_panic"), Some(("guest/modules/deaths/deaths.c", true)), "{found}");
+    // Inlined into the module's init.
+    assert_eq!(place("happen"), Some(("guest/modules/deaths/deaths.c", true)), "{found}");
+    let modules = found.modules.found().unwrap();
+    assert!(modules.iter().any(|module| module.name == "deaths" && module.source), "{found}");
+
+    let path = directory.path().join("last.dat");
+    let ring_buffer = found.trace.unwrap();
+    ring_buffer.found().unwrap().write(&path, kernel.functions().unwrap()).unwrap();
+    let trace = Trace::open(&path).unwrap();
+    let mut last = String::new();
+    trace
+        .for_each(|item| {
+            if let Item::Event(event) = item {
+                last = format!("{}:{} {}", event.group(), event.name(), event.comm());
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .unwrap();
+    assert_eq!(last, "kprobes:the_end insmod");
+}
+
+#[test]
+fn a_guest_that_is_dumped_goes_on() {
+    let directory = directory();
+    let (result, files) = result(&directory, "steps: [ { load: deaths } ]\ndump: true");
+    assert_eq!(
+        (result.status, result.vmcore.as_deref()),
+        (Status::Passed, Some(VMCORE)),
+        "{}",
+        result.reason
+    );
+    let found = dump(files.join(VMCORE), "deaths").post_mortem(&drgn(), false, &[]).unwrap();
+    assert!(found.death.found().is_err_and(|reason| reason.contains("no task panicked")), "{found}");
+    let modules = found.modules.found().unwrap();
+    assert!(modules.iter().any(|module| module.name == "deaths"), "{found}");
+}
+
+#[test]
+fn the_dump_of_another_kernel_is_not_read() {
+    let directory = directory();
+    let (result, files) = result(&directory, "steps: [ { load: deaths } ]\ndump: true");
+    let cache = Cache::open().unwrap();
+    let run = files.ancestors().nth(result.directory.split('/').count()).unwrap();
+    let kernel = &built().kernel;
+    let check = |config_hash: &str, expect: Result<(), &str>| {
+        let results = format!(
+            r#"{{ "schema": 1, "run": {{ "started": "", "seconds": 0, "first_machine_micros": 0, "complete": true }},
+                "host": {{ "architecture": "", "cpus": 1, "accelerator": "" }}, "qemu": {{ "version": "" }},
+                "kernels": [ {{ "name": "{}", "source_version": "1", "config_hash": "{config_hash}" }} ],
+                "scenarios": [ {} ] }}"#,
+            kernel.name,
+            serde_json::to_string(&result).unwrap()
+        );
+        serde_json::from_str::<Results>(&results).unwrap();
+        fs::write(run.join("results.json"), results).unwrap();
+        match (dump::find(&cache, &files), expect) {
+            (Ok(found), Ok(())) => assert_eq!(found.dump.vmlinux, kernel.vmlinux()),
+            (Err(error), Err(expect)) => assert!(format!("{error:#}").contains(expect), "{error:#}"),
+            (found, expect) => panic!("{config_hash}: {found:?}, expected {expect:?}"),
+        }
+    };
+    check(&kernel.config_hash, Ok(()));
+    check("0123456789abcdef", Err("is not in the cache; `cargo xtask lab build"));
+    // A dump of another build of this very configuration, as that of a tree that was changed.
+    let vmcore = files.join(VMCORE);
+    let mut data = fs::read(&vmcore).unwrap();
+    let id = data.windows(9).position(|bytes| bytes == b"BUILD-ID=").unwrap() + 9;
+    data[id] ^= 1;
+    fs::write(&vmcore, data).unwrap();
+    check(&kernel.config_hash, Err("only another build of it"));
 }

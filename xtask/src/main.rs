@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod check;
 mod ci;
+mod crash;
 mod doctor;
 mod fuzz;
 mod judge;
@@ -56,6 +57,7 @@ enum Lab {
     Build(build::Build),
     Judge(judge::Judge),
     Trace(trace::Print),
+    Crash(crash::Crash),
     Schema(schema::Schema),
 }
 
@@ -69,6 +71,7 @@ impl Lab {
             Lab::Build(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
+            Lab::Crash(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }

@@ -50,6 +50,8 @@ struct hook {
 	char name[HOOK_NAME_SIZE];
 	/* What it was made from, as the control file shows it. */
 	char *text;
+	/* The process that made it. */
+	pid_t owner;
 	struct ftrace_ops ops;
 	struct hook_line line;
 	bool registered;

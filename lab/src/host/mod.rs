@@ -2,6 +2,7 @@
 
 pub mod apt;
 pub mod deb;
+pub mod drgn;
 pub mod interrupt;
 pub mod prerequisites;
 pub mod process;

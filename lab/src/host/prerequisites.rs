@@ -52,7 +52,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 22] = [
+const TABLE: [Prerequisite; 23] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -104,6 +104,11 @@ const TABLE: [Prerequisite; 22] = [
     Prerequisite {
         need: Need::Test,
         ..program("trace-cmd", "trace-cmd", "the tests that compare it with the lab")
+    },
+    // drgn itself is fetched into the cache when a dump is first looked at.
+    Prerequisite {
+        need: Need::Test,
+        ..program("pip3", "python3-pip", "fetching drgn, which `inspect:` and `lab crash` read dumps with")
     },
     Prerequisite {
         need: Need::Never,

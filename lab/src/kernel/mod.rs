@@ -2,6 +2,7 @@
 
 mod build;
 mod config;
+mod found;
 mod gdb_index;
 mod kconfig;
 mod make;
@@ -15,12 +16,13 @@ mod version;
 
 pub use build::{build, forget_source};
 pub use config::Config;
+pub use found::{FoundBuild, find_builds};
 pub use gdb_index::indexed_vmlinux;
 pub(crate) use make::complaints;
 pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
-use crate::host::process::Tool;
+use crate::{cache::Cache, host::process::Tool};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -78,9 +80,8 @@ impl Kernel {
         if let Some(functions) = self.functions.get() {
             return Ok(functions);
         }
-        let path = self.directory.join("System.map");
-        let map = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        Ok(self.functions.get_or_init(|| functions_in(&map)))
+        let functions = found::functions_of(&self.directory)?;
+        Ok(self.functions.get_or_init(|| functions))
     }
 
     /// The final `.config`.
@@ -90,9 +91,7 @@ impl Kernel {
 
     /// The kernel's own modules, as paths of `.ko` files.
     pub fn modules(&self) -> Result<Vec<PathBuf>> {
-        let path = self.directory.join("modules.order");
-        let order = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        Ok(modules_in(&order).map(|module| self.directory.join(module)).collect())
+        modules_of(&self.directory)
     }
 
     /// The `.ko` file of one of the kernel's own modules. `-` and `_` are the same in a name.
@@ -106,10 +105,22 @@ impl Kernel {
         make::make(&self.cache, &self.source.join(directory))
     }
 
+    /// The cache that it was built in.
+    pub fn cache(&self) -> Result<Cache> {
+        Cache::at(&self.cache)
+    }
+
     /// make as this kernel was built with, to build modules: add `M=DIRECTORY` and a target.
     pub fn make(&self) -> Tool {
         make::make(&self.cache, &self.directory)
     }
+}
+
+/// The modules of the kernel that was built in `directory`.
+fn modules_of(directory: &Path) -> Result<Vec<PathBuf>> {
+    let path = directory.join("modules.order");
+    let order = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(modules_in(&order).map(|module| directory.join(module)).collect())
 }
 
 fn functions_in(map: &str) -> String {
@@ -123,7 +134,7 @@ pub(crate) fn modules_in(order: &str) -> impl Iterator<Item = String> + '_ {
     order.lines().filter(|line| !line.trim().is_empty()).map(move |line| stem(line) + ".ko")
 }
 
-fn module_name(path: &Path) -> String {
+pub(crate) fn module_name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_")
 }
 

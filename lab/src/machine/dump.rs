@@ -1,11 +1,15 @@
-//! The memory of a guest that panicked, as a file that crash and drgn open.
+//! The memory of a guest, one that panicked or one that is stopped for it, as a file that crash and drgn
+//! open.
 //!
 //! It is an ELF file. QEMU's compressed format would be a quarter of its size on disk, but drgn does
 //! not open what QEMU 7.2 writes of an arm64 guest ("ARCH_NAME: Key has no value").
 //! QEMU writes it into a pipe, and what is zero becomes a hole in the file: of 512 MB of memory that
 //! was just booted 25 MB are written, and a disk that is busy has less to do.
 
-use super::{Machine, monitor::Monitor};
+use super::{
+    Death, Machine,
+    monitor::{MONITOR_DEADLINE, Monitor},
+};
 use crate::host::interrupt;
 use anyhow::{Context, Result, bail};
 use qapi::qmp;
@@ -20,7 +24,7 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// The memory of a guest that panicked, in its scenario's directory.
+/// The memory of a guest that panicked or was to leave it, in its scenario's directory.
 pub const VMCORE: &str = "vmcore";
 
 /// How long it may take to write. An idle host writes half a gigabyte a second.
@@ -41,13 +45,50 @@ impl Machine {
     pub(super) fn dump(&mut self, directory: &Path) -> Result<()> {
         let mut file = NamedTempFile::new_in(directory)
             .with_context(|| format!("cannot make a file in `{}`", directory.display()))?;
+        self.write_memory(file.as_file_mut())?;
+        let path = directory.join(VMCORE);
+        // A temporary file is private; a result is for whoever may read the run.
+        file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
+        file.persist(&path).with_context(|| format!("cannot put `{}` in place", path.display()))?;
+        Ok(())
+    }
+
+    /// The running guest's memory at one moment, as [`VMCORE`] in the machine's directory: it is stopped,
+    /// dumped, and goes on.
+    pub fn keep_memory(&mut self) -> Result<(), Death> {
+        let directory = self.directory.clone();
+        self.stopped(|machine| machine.dump(&directory)).map_err(Death::Lab)
+    }
+
+    /// As [`Machine::keep_memory`], in a file without a name, which is gone when it is closed.
+    pub fn memory(&mut self) -> Result<File, Death> {
+        let directory = self.directory.clone();
+        let taken = self.stopped(|machine| {
+            let mut file = tempfile::tempfile_in(&directory)
+                .with_context(|| format!("cannot make a file in `{}`", directory.display()))?;
+            machine.write_memory(&mut file)?;
+            Ok(file)
+        });
+        taken.map_err(Death::Lab)
+    }
+
+    /// Does something to a guest that is stopped meanwhile.
+    fn stopped<T>(&mut self, work: impl FnOnce(&mut Machine) -> Result<T>) -> Result<T> {
+        self.monitor.execute(&qmp::stop {}).context("QEMU cannot stop the guest")?;
+        let done = work(self)?;
+        self.monitor.wait_at_most(MONITOR_DEADLINE)?;
+        self.monitor.execute(&qmp::cont {}).context("QEMU cannot let the guest go on")?;
+        Ok(done)
+    }
+
+    fn write_memory(&mut self, file: &mut File) -> Result<()> {
         let (from, to) = pipe().context("cannot make a pipe")?;
         // A smaller pipe is only slower.
         let _ = fcntl_setpipe_size(&to, CHUNK);
         self.monitor.hand_over(PIPE, &File::from(to)).context("QEMU takes no file")?;
         let until = Instant::now() + DUMP_DEADLINE;
         let (written, asked) = thread::scope(|scope| {
-            let writer = scope.spawn(|| copy(File::from(from), file.as_file_mut(), until));
+            let writer = scope.spawn(|| copy(File::from(from), file, until));
             let asked = self.monitor.dump(DUMP_DEADLINE);
             if asked.is_err() {
                 // A QEMU that hangs would keep the pipe open, and the writer would wait for it.
@@ -60,12 +101,7 @@ impl Machine {
             Ok(written) => written?,
             Err(_) => bail!("its writer panicked"),
         }
-        asked.context("QEMU cannot dump the guest")?;
-        let path = directory.join(VMCORE);
-        // A temporary file is private; a result is for whoever may read the run.
-        file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
-        file.persist(&path).with_context(|| format!("cannot put `{}` in place", path.display()))?;
-        Ok(())
+        asked.context("QEMU cannot dump the guest")
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// How long QEMU may take to answer its monitor; it does so from its main loop.
-const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connected monitor.
 pub(super) struct Monitor {

@@ -9,7 +9,9 @@ mod captures;
 mod crash;
 mod drain_cost;
 mod enabled;
+mod end;
 mod hooks;
+mod inspect;
 mod left;
 mod modules;
 mod patched;
@@ -71,6 +73,8 @@ pub struct Recording {
     pub files: BTreeMap<String, String>,
     /// How the machine ended before its work was done, and during what.
     pub death: Option<(Death, String)>,
+    /// What came of a death that the scenario wanted; absent where it wanted none or got another.
+    pub end: Option<Result<(), String>>,
     /// The splats of the kernel log, decoded.
     pub splats: Vec<Splat>,
     /// Where tasks were when a deadline passed, as far as the guest still told.
@@ -154,6 +158,9 @@ pub fn record(
         }
     }
     recording.find_splats(scenario, kernel, modules);
+    if let Some(dies) = &scenario.dies {
+        recorder.judge_end(scenario, dies, &mut recording);
+    }
     if let Err(error) = recording.store(directory)
         && recording.death.is_none()
     {
@@ -247,7 +254,11 @@ impl<'a> Recorder<'a> {
         }
         let before = self.state()?;
         self.start_trace()?;
-        let ended = self.steps(scenario, recording, stage).and_then(|()| self.end_background(recording));
+        let ended = self.steps(scenario, recording, stage);
+        if scenario.dump && matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
+            self.machine.keep_memory()?;
+        }
+        let ended = ended.and_then(|()| self.end_background(recording));
         // A guest that still answers has more to tell than that time was up.
         match &ended {
             Ok(()) => {}

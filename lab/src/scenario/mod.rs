@@ -11,6 +11,7 @@ mod boot;
 mod budget;
 mod check;
 mod command;
+mod dies;
 mod errno;
 mod error;
 mod events;
@@ -18,6 +19,7 @@ mod expect;
 mod file;
 mod graph;
 mod hook;
+mod inspect;
 mod keyed;
 mod kselftest;
 mod literal;
@@ -27,6 +29,7 @@ mod module;
 mod names;
 mod nearest;
 mod patched;
+mod path;
 mod semantic;
 mod sequence;
 mod shell;
@@ -41,6 +44,7 @@ pub use bind::{Bind, Same};
 pub use boot::{Bootconfig, Cmdline, Fresh, KernelParameter};
 pub use check::{Pattern, TextCheck};
 pub use command::CommandLine;
+pub use dies::Dies;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
@@ -53,6 +57,7 @@ pub use expect::{
 pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
+pub use inspect::{Inspect, InspectItem, InspectTasks, InspectValue, SymbolName, WantedValue};
 pub use kselftest::{Kselftest, SelftestPath};
 pub use literal::Literal;
 pub use matrix::{Matrix, Orders, Part, Refused, load_all};
@@ -62,6 +67,7 @@ pub use names::{
     ProbePoint, ProgramName, StaticName,
 };
 pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};
+pub use path::ValuePath;
 pub use sequence::{Sequence, SequenceStep};
 pub use shell::{Crash, CrashCommand, Script, Shell};
 pub use span::Span;
@@ -113,6 +119,10 @@ pub struct Scenario {
     pub allow: Vec<Allowed>,
     /// What is meant to be left behind when all is over: probes, hooks, modules.
     pub leaves: Vec<Pattern>,
+    /// Whether the guest's memory is kept after the last step.
+    pub dump: bool,
+    /// How its kernel is to die.
+    pub dies: Option<Dies>,
     /// What the whole trace must look like afterwards.
     pub expect: Vec<Written<Expectation>>,
 }
@@ -211,6 +221,13 @@ struct Document {
     /// which a result names it: `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`.
     #[serde(default)]
     leaves: Vec<Pattern>,
+    /// Keeps the guest's memory as it is after the last step, as `vmcore` beside the trace, for
+    /// `cargo xtask lab crash`. A kernel that panics leaves it in any case.
+    #[serde(default)]
+    dump: bool,
+    /// The kernel must panic in the last step, in this way.
+    #[serde(default)]
+    dies: Option<Dies>,
     /// What the whole trace must look like afterwards. Each item has one key, its kind.
     #[serde(default)]
     expect: Vec<Expectation>,
@@ -264,6 +281,8 @@ impl Scenario {
             steps: locate::written(source, "steps", document.steps),
             allow: document.allow,
             leaves: document.leaves,
+            dump: document.dump,
+            dies: document.dies,
             expect: locate::written(source, "expect", document.expect),
         })
     }
@@ -288,6 +307,12 @@ impl Scenario {
             }
         }
         self.steps.iter().filter_map(collection).collect()
+    }
+
+    /// Whether the lab reads in its guest's memory.
+    pub fn reads_memory(&self) -> bool {
+        let inspects = |step: &Written<Step>| matches!(step.value, Step::Inspect(_));
+        self.steps.iter().any(inspects) || self.dies.as_ref().is_some_and(|dies| !dies.backtrace.is_empty())
     }
 
     /// The modules that have to be built for it.

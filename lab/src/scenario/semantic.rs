@@ -95,6 +95,9 @@ pub(super) fn check(document: &Document) -> Checked {
         let path = [At::Key("steps"), At::Index(index)];
         return problem(&path, format!("`{kind}` without a userland, expected `userland: debian` as well"));
     }
+    if document.dies.is_some() && !document.expect.is_empty() {
+        return problem(&[At::Key("expect")], "`expect` beside `dies`: a kernel that dies leaves no trace");
+    }
     document.matrix.as_ref().map_or(Ok(()), matrix::check)?;
     check_events(&document.trace.events)?;
     for (index, step) in document.steps.iter().enumerate() {
@@ -145,6 +148,7 @@ fn check_step(step: &Step, path: &[At]) -> Checked {
             "text of a read that fails, expected only one of errno and text",
         ),
         Step::Text(text) => text.check(path),
+        Step::Inspect(inspect) => inspect.check(path),
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use super::{
     command::CommandLine,
     errno::Errno,
     hook::{EnabledFunctions, Hits, Hook},
+    inspect::Inspect,
     keyed::verb_keyed,
     kselftest::Kselftest,
     module::{ModuleSource, Wanted},
@@ -41,6 +42,8 @@ verb_keyed! {
         "enabled_functions" => EnabledFunctions,
         /// `text: { at: vfs_write }`
         "text" => Text,
+        /// `inspect: [ { value: show_count, is: 5 } ]`
+        "inspect" => Inspect,
         /// `sh: strace -o trace /workloads/eventfd 1 2`
         "sh" => Shell,
         /// `crash: [{ run: sym vfs_write }]`

@@ -91,7 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `expect`
+expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `dump`, `dies`, `expect`
 did you mean `steps`?"#,
     );
     check(
@@ -111,8 +111,25 @@ x.yaml:3:5: steps[0]: unknown kind of step as the first key `workloads`
    |
  3 |   - workloads: eventfd 1
    |     ^^^^^^^^^
-expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `sh`, `crash`, `kselftest`
+expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `inspect`, `sh`, `crash`, `kselftest`
 did you mean `workload`?"#,
+    );
+    check(
+        "summary: x\nsteps:\n  - inspect: [ { value: jiffies, is: 1 }, { value: a.b } ]\n",
+        r#"
+x.yaml:3:43: steps[0].inspect[1]: nothing is made of the answer
+   |
+ 3 |   - inspect: [ { value: jiffies, is: 1 }, { value: a.b } ]
+   |                                           ^
+expected `symbol`, `is` or `capture` beside it"#,
+    );
+    check(
+        "summary: x\nsteps: [ { load: deaths } ]\ndies: { panic: x }\nexpect: [ { kernel_log: x } ]\n",
+        r#"
+x.yaml:4:9: expect: `expect` beside `dies`: a kernel that dies leaves no trace
+   |
+ 4 | expect: [ { kernel_log: x } ]
+   |         ^"#,
     );
     check(
         "summary: x\nsteps:\n  - write: kprobe_events\n    text: x\n    errno: EBUZY\n",

@@ -14,7 +14,7 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
     let step = recording.steps.iter().position(|step| !step.passed);
     let left: Vec<&str> =
         recording.left.iter().filter(|left| left.fails).map(|left| left.text.as_str()).collect();
-    let (status, reason) = if let Some((death, during)) = &recording.death {
+    let (status, reason) = if let (Some((death, during)), None) = (&recording.death, &recording.end) {
         (of_death(death, &recording.splats), format!("{death}, during {during}"))
     } else if let Some(splat) = worst(&recording.splats) {
         (splat.status, splat.sentence())
@@ -25,11 +25,13 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
             Status::Failed,
             format!("step {} did not do what it should: {}", index + 1, recording.steps[index].detail),
         )
+    } else if let Some(Err(reason)) = &recording.end {
+        (Status::Failed, reason.clone())
     } else if !left.is_empty() {
         (Status::Failed, format!("its modules are gone and left behind: {}", left.join(", ")))
     } else if let Some(reason) = unreadable {
         (Status::LabError, reason)
-    } else if !recording.trace {
+    } else if !recording.trace && recording.end.is_none() {
         (Status::LabError, "there is no trace to judge".to_owned())
     } else {
         return Verdict::of(expectations);
@@ -139,6 +141,25 @@ mod tests {
             "powered itself off",
         );
         check(dead(Death::Lab(anyhow::anyhow!("disk full"))), vec![], Status::LabError, "disk full");
+    }
+
+    #[test]
+    fn a_death_that_was_wanted_is_judged_like_anything_else() {
+        let dead = |end: Option<Result<(), &str>>| {
+            let end = end.map(|end| end.map_err(str::to_owned));
+            let death = Death::Panic { message: "x".into(), dumped: Ok(()) };
+            Recording { death: Some((death, "step 1".into())), end, ..Recording::default() }
+        };
+        check(dead(Some(Ok(()))), vec![], Status::Passed, "");
+        check(dead(Some(Err("no `f`"))), vec![], Status::Failed, "no `f`");
+        check(dead(None), vec![], Status::Panic, "x, during step 1");
+        let broken = StepResult { detail: "no".into(), ..StepResult::default() };
+        check(Recording { steps: vec![broken], ..dead(Some(Ok(()))) }, vec![], Status::Failed, "step 1");
+        const WARNING: &str = "[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:1\n";
+        let warned = Recording { splats: find_splats(WARNING), ..dead(Some(Ok(()))) };
+        check(warned, vec![], Status::Splat, "ftrace.c:1");
+        let lives = Recording { end: Some(Err("it lives".into())), ..whole() };
+        check(lives, vec![], Status::Failed, "it lives");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub use condition::Condition;
 pub use filter::Filter;
 pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
+pub(crate) use splat::shortened;
 pub use splat::{
     Binaries, Frame, Place, Splat, blocked as blocked_stacks, decode, find as find_splats, step_mark,
 };

@@ -117,7 +117,7 @@ fn places(lines: &addr2line::Context<Slice<'_>>, address: u64, roots: &[PathBuf]
 }
 
 /// A source file without `..`, and without the directory that is the same for all.
-fn shortened(file: &str, roots: &[PathBuf]) -> String {
+pub(crate) fn shortened(file: &str, roots: &[PathBuf]) -> String {
     let mut path = PathBuf::new();
     for part in Path::new(file).components() {
         match part {

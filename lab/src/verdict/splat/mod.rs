@@ -12,6 +12,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use decode::shortened;
 pub use decode::{Binaries, decode};
 pub use parse::{blocked, find, step_mark};
 

@@ -1,0 +1,56 @@
+//! Builds that are in the cache, for who has a result and no description of its kernel.
+
+use super::stamp::Stamp;
+use crate::cache::Cache;
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A build in the cache: kbuild's output directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundBuild(PathBuf);
+
+/// The builds whose final `.config` has this digest. Of a working tree there is one directory for all
+/// its states, so the build itself may be another one.
+pub fn find_builds(cache: &Cache, config_hash: &str) -> Result<Vec<FoundBuild>> {
+    let builds = cache.directory("builds")?;
+    let entries = fs::read_dir(&builds).with_context(|| format!("cannot list `{}`", builds.display()))?;
+    let of_config = |place: &PathBuf| {
+        Stamp::load(&place.join("stamp.json")).is_some_and(|stamp| stamp.config_hash == config_hash)
+    };
+    let places = entries.flatten().map(|entry| entry.path()).filter(of_config);
+    Ok(places.map(|place| FoundBuild(place.join("output"))).collect())
+}
+
+impl FoundBuild {
+    /// The ELF file with symbols and DWARF.
+    pub fn vmlinux(&self) -> PathBuf {
+        self.0.join("vmlinux")
+    }
+
+    /// Where it and its source are: what names of source files begin with.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        // kbuild links the source tree of an output directory there.
+        let source = self.0.join("source").canonicalize();
+        source.into_iter().chain([self.0.clone()]).collect()
+    }
+
+    /// Its functions by address, as /proc/kallsyms has them.
+    pub fn functions(&self) -> Result<String> {
+        functions_of(&self.0)
+    }
+
+    /// The kernel's own modules, as paths of `.ko` files.
+    pub fn modules(&self) -> Result<Vec<PathBuf>> {
+        super::modules_of(&self.0)
+    }
+}
+
+/// The functions of the kernel that was built in `directory`, read from System.map.
+pub(super) fn functions_of(directory: &Path) -> Result<String> {
+    let path = directory.join("System.map");
+    let map = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(super::functions_in(&map))
+}
