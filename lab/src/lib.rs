@@ -11,6 +11,7 @@
 //! | [`machine`] | `Kernel` + `Initramfs` → `Machine` |
 //! | [`recording`] | `Scenario` on a `Machine` → `Recording` |
 //! | [`trace`] | raw ring buffer → typed events |
+//! | [`selftest`] | what the kernel's own tests print → one result a test |
 //! | [`verdict`] | `Scenario` × `Recording` → `Verdict` |
 //! | [`report`] | verdicts → terminal, JSON, JUnit |
 //!
@@ -32,6 +33,7 @@ pub mod recording;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod selftest;
 pub mod stored;
 pub mod trace;
 pub mod verdict;

@@ -358,6 +358,9 @@ fn record(
             return Recording::of_death(Death::Lab(error), "building its modules");
         }
     };
+    if let Err(error) = guest.selftests.prepare(scenario, kernel) {
+        return Recording::of_death(Death::Lab(error), "building its selftests");
+    }
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
     let machine = match (&scenario.userland, scenario.fresh) {

@@ -42,7 +42,9 @@ fn main() -> Result<ExitCode> {
                 let bench = Arc::clone(&bench);
                 let kernel = kernel.clone();
                 let name = format!("{kernel}::{}", found.name);
-                trials.push(Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario)));
+                let opt_in = scenario.opt_in;
+                let trial = Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario));
+                trials.push(trial.with_ignored_flag(opt_in));
             }
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct List {
     /// Only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// One JSON array of {name, path, summary}
+    /// One JSON array of {name, path, summary, opt_in}
     #[arg(long)]
     json: bool,
 }
@@ -25,13 +25,14 @@ impl List {
     pub(crate) fn run(self) -> Result<u8> {
         let scenarios = selected(&self.paths, self.filter.as_ref())?;
         if self.json {
-            let entry = |(found, scenario): &(lab::scenario::Found, lab::scenario::Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary });
+            let entry = |(found, scenario): &(lab::scenario::Found, lab::scenario::Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
             let list: Vec<_> = scenarios.iter().map(entry).collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         } else {
             let width = scenarios.iter().map(|(found, _)| found.name.len()).max().unwrap_or_default();
             for (found, scenario) in &scenarios {
-                println!("{:width$}  {}", found.name, scenario.summary);
+                let opt_in = if scenario.opt_in { " (only where it is named)" } else { "" };
+                println!("{:width$}  {}{opt_in}", found.name, scenario.summary);
             }
         }
         Ok(exit::SUCCESS)

@@ -150,7 +150,17 @@ impl Run {
 
     /// What to run, and which part of which split it is.
     fn selection(&self, progress: &Progress) -> Result<(Selection, Option<String>)> {
-        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let mut scenarios = selected(&self.paths, self.filter.as_ref())?;
+        if self.paths.is_empty() && self.filter.is_none() && !self.rerun_failed {
+            let all = scenarios.len();
+            scenarios.retain(|(_, scenario)| !scenario.opt_in);
+            let left_out = all - scenarios.len();
+            if left_out > 0 {
+                progress.line(format!(
+                    "{left_out} scenarios run only where they are named; `lab list` shows which"
+                ));
+            }
+        }
         if let Some((outer, inner)) = nested(&scenarios) {
             let message =
                 format!("`{outer}` and `{inner}` cannot both run: rename one, their files would mix");

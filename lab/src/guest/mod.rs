@@ -7,11 +7,13 @@ mod agent;
 mod debian_rust;
 pub mod initramfs;
 mod modules;
+mod selftests;
 mod toolchain;
 mod userland;
 mod workloads;
 
 pub use modules::{Module, Modules};
+pub use selftests::{Content, Selftests, Suite};
 pub use userland::{Tree, Userlands};
 
 use crate::{cache::Cache, host::process::Tool, progress::Progress};
@@ -38,6 +40,8 @@ pub struct Guest {
     pub modules: Modules,
     /// Whole userlands, which are fetched when a scenario asks for one.
     pub userlands: Userlands,
+    /// The kernel's own tests, which are built for each kernel when a scenario asks for them.
+    pub selftests: Selftests,
 }
 
 /// Builds the guest's part of the repository at `root`.
@@ -48,7 +52,8 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
     let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
     let modules = Modules::new(cache, root.join("guest/modules"), progress);
     let userlands = Userlands::new(cache, root.join("guest/userland"), progress);
-    Ok(Guest { agent, initramfs, workloads, modules, userlands })
+    let selftests = Selftests::new(cache, &root.join("guest/selftests"), &modules, progress);
+    Ok(Guest { agent, initramfs, workloads, modules, userlands, selftests })
 }
 
 /// An initramfs whose /init is the workload `name`: a guest without an agent.

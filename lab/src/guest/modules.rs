@@ -5,7 +5,7 @@
 //! written to, and unchanged means no make. Headers beside the directories, `guest/modules/*.h`, are
 //! there for all of them as `../NAME.h`.
 
-mod sources;
+pub(super) mod sources;
 
 use super::CROSS_GCC;
 use crate::{
@@ -252,7 +252,7 @@ fn one_module(entry: &Path) -> Result<PathBuf> {
     module.with_context(|| format!("`{}` in the cache is damaged; remove it", entry.display()))
 }
 
-fn strip(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn strip(from: &Path, to: &Path) -> Result<()> {
     Tool::new(CROSS_GCC.replace("gcc", "strip"))
         .args(["--strip-debug", "-o"])
         .arg(to)

@@ -66,10 +66,11 @@ struct FixUp {
 enum What {
     Directory,
     Link(&'static str),
+    Text(&'static str),
     Script(&'static str),
 }
 
-const FIX_UPS: [FixUp; 8] = [
+const FIX_UPS: [FixUp; 12] = [
     FixUp { path: "mnt", what: What::Directory, why: "no package has it; vmtest mounts a tmpfs there" },
     FixUp {
         path: "var/run",
@@ -88,6 +89,14 @@ const FIX_UPS: [FixUp; 8] = [
         what: What::Link("bash"),
         why: "dash would link it by its maintainer script",
     },
+    FixUp { path: "usr/bin/awk", what: What::Link("gawk"), why: "update-alternatives would link it" },
+    FixUp { path: "usr/bin/which", what: What::Link("which.debianutils"), why: "as awk" },
+    FixUp {
+        path: "etc/passwd",
+        what: What::Text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"),
+        why: "base-passwd's maintainer script makes it; selftests look for another owner than root",
+    },
+    FixUp { path: "etc/group", what: What::Text("root:x:0:\nnogroup:x:65534:\n"), why: "as passwd" },
     FixUp {
         path: "usr/sbin/poweroff",
         what: What::Script("#!/bin/sh\necho o >/proc/sysrq-trigger\n"),
@@ -230,6 +239,7 @@ impl FixUp {
             match self.what {
                 What::Directory => fs::create_dir(&path)?,
                 What::Link(target) => symlink(target, &path)?,
+                What::Text(text) => fs::write(&path, text)?,
                 What::Script(text) => {
                     fs::write(&path, text)?;
                     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;

@@ -99,6 +99,12 @@ impl Kernel {
         Ok(self.modules()?.into_iter().find(|path| module_name(path) == name.replace('-', "_")))
     }
 
+    /// make as this kernel was built with, in a directory of its source, to build what is no part of
+    /// the kernel. Nothing may be made in that directory.
+    pub fn make_in(&self, directory: &str) -> Tool {
+        make::make(&self.cache, &self.source.join(directory))
+    }
+
     /// The cache that it was built in.
     pub fn cache(&self) -> Result<Cache> {
         Cache::at(&self.cache)

@@ -16,6 +16,7 @@ mod left;
 mod modules;
 mod patched;
 mod processes;
+mod selftests;
 mod steps;
 mod tape;
 
@@ -30,6 +31,7 @@ use crate::{
     plan::Plan,
     report::StepResult,
     scenario::{Scenario, Step, Wanted},
+    selftest::Case,
     verdict::{Binaries, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
@@ -192,6 +194,9 @@ struct Recorder<'a> {
     /// Where the functions of modules that were loaded are, as /proc/kallsyms has them.
     module_symbols: String,
     tape: Option<Tape>,
+    /// What the tests of a selftest step came to so far, and the one that runs.
+    cases: Vec<Case>,
+    testing: Option<String>,
     /// What is known of the kernel's code, if the scenario looks at it.
     patched: Option<patched::Patched>,
 }
@@ -221,6 +226,8 @@ impl<'a> Recorder<'a> {
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
             tape: None,
+            cases: Vec::new(),
+            testing: None,
             patched: None,
         }
     }
@@ -286,7 +293,11 @@ impl<'a> Recorder<'a> {
             let result = self.step(index + 1, step);
             let ended = result.as_ref().err().map(|_| StepResult {
                 text: step.text.clone(),
-                detail: "it did not end".into(),
+                detail: match self.testing.take() {
+                    Some(test) => format!("`{test}` did not end"),
+                    None => "it did not end".into(),
+                },
+                cases: std::mem::take(&mut self.cases),
                 ..StepResult::default()
             });
             recording.steps.extend(ended);

@@ -31,7 +31,9 @@ impl Recorder<'_> {
             Step::Inspect(step) => self.inspect(step, &mut found)?,
             Step::Shell(step) => self.shell(number, step, &mut result.output)?,
             Step::Crash(step) => self.crash(number, step, &mut result.output)?,
+            Step::Kselftest(step) => self.kselftest(number, step, &mut found)?,
         };
+        result.cases = std::mem::take(&mut self.cases);
         result.passed = failures.is_empty();
         result.detail = if result.passed { found } else { failures.join("\n") };
         Ok(result)
@@ -43,9 +45,19 @@ impl Recorder<'_> {
             return Ok(());
         }
         let data = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()));
-        let data = data.map_err(Death::Lab)?;
+        self.push_bytes(path, &data.map_err(Death::Lab)?, mode)
+    }
+
+    /// Brings some bytes into the guest as a file, once.
+    pub(super) fn push_bytes(&mut self, path: &str, data: &[u8], mode: u32) -> Result<(), Death> {
+        if self.pushed.contains(path) {
+            return Ok(());
+        }
+        // An empty file is a chunk too.
+        let empty = data.is_empty().then_some(&[][..]);
         let requests: Vec<_> = data
             .chunks(CHUNK)
+            .chain(empty)
             .enumerate()
             .map(|(index, chunk)| Request::Push {
                 path: path.to_owned(),

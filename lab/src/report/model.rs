@@ -1,6 +1,9 @@
 //! What a run found, as it is stored in `results.json` and shown in every other form.
 
-use crate::verdict::{Outcome, Splat, Status};
+use crate::{
+    selftest::Case,
+    verdict::{Outcome, Splat, Status},
+};
 use serde::{Deserialize, Serialize};
 
 /// The version of `results.json`. Raised when a reader of the old form would misread the new one.
@@ -129,6 +132,9 @@ pub struct StepResult {
     pub detail: String,
     /// The files that hold its output, relative to the scenario's directory.
     pub output: Vec<String>,
+    /// Its tests, where it is one of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<Case>,
 }
 
 impl ScenarioResult {

@@ -48,6 +48,11 @@ impl Terminal {
                 indent(&mut text, 2, &format!("step {} {mark}: {}", number + 1, step.text));
                 indent(&mut text, 4, &step.detail);
             }
+            if self.verbose {
+                for case in &step.cases {
+                    indent(&mut text, 4, &case.to_string());
+                }
+            }
         }
         for outcome in &result.expectations {
             if self.verbose || outcome.status != OutcomeStatus::Passed {

@@ -21,6 +21,7 @@ mod graph;
 mod hook;
 mod inspect;
 mod keyed;
+mod kselftest;
 mod literal;
 mod locate;
 mod matrix;
@@ -57,6 +58,7 @@ pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
 pub use inspect::{Inspect, InspectItem, InspectTasks, InspectValue, SymbolName, WantedValue};
+pub use kselftest::{Kselftest, SelftestPath};
 pub use literal::Literal;
 pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
@@ -95,6 +97,8 @@ pub struct Scenario {
     pub summary: String,
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
     pub requires: Requires,
+    /// Whether it runs only where it is named.
+    pub opt_in: bool,
     /// How long the steps may take together, in the time of the reference machine.
     pub timeout: Duration,
     /// Where its machine comes from.
@@ -176,6 +180,10 @@ struct Document {
     /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
     #[serde(default)]
     requires: Requires,
+    /// It takes minutes, and is left out of a run of all scenarios: naming it, its directory, or a
+    /// `--filter` runs it.
+    #[serde(default)]
+    opt_in: bool,
     /// How long the steps may take together, in the time of the reference machine. Default 30s.
     #[serde(default)]
     timeout: Option<Span>,
@@ -254,6 +262,7 @@ impl Scenario {
             directory: path.parent().map(Path::to_owned).unwrap_or_default(),
             summary: document.summary.to_string(),
             requires: document.requires,
+            opt_in: document.opt_in,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             fresh: match document.fresh {
                 None if !document.cmdline.0.is_empty()
@@ -287,6 +296,17 @@ impl Scenario {
     /// Whether crash is to look at the guest while it runs.
     pub fn attaches_crash(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.value, Step::Crash(_)))
+    }
+
+    /// The collections of selftests that it runs some of.
+    pub fn selftests(&self) -> BTreeSet<&str> {
+        fn collection(step: &Written<Step>) -> Option<&str> {
+            match &step.value {
+                Step::Kselftest(step) => Some(step.kselftest.collection()),
+                _ => None,
+            }
+        }
+        self.steps.iter().filter_map(collection).collect()
     }
 
     /// Whether the lab reads in its guest's memory.

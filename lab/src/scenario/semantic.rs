@@ -4,6 +4,7 @@
 use super::{
     Amount, Document, EventSpec, Expectation, Step, boot,
     expect::{EventMatch, Hist, Latency, Pairs, Stats},
+    kselftest,
     locate::{At, Problem},
     matrix,
     names::EventRef,
@@ -103,6 +104,7 @@ pub(super) fn check(document: &Document) -> Checked {
         check_step(step, &[At::Key("steps"), At::Index(index)])?;
     }
     let scope = Scope { document };
+    kselftest::check(document, scope.steps())?;
     for (index, expectation) in document.expect.iter().enumerate() {
         let verb = At::Key(expectation.verb());
         let path = [At::Key("expect"), At::Index(index), verb];

@@ -7,6 +7,7 @@ use super::{
     hook::{EnabledFunctions, Hits, Hook},
     inspect::Inspect,
     keyed::verb_keyed,
+    kselftest::Kselftest,
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
     patched::Text,
@@ -47,6 +48,8 @@ verb_keyed! {
         "sh" => Shell,
         /// `crash: [{ run: sym vfs_write }]`
         "crash" => Crash,
+        /// `kselftest: ftrace/test.d/kprobe`
+        "kselftest" => Kselftest,
     }
 }
 
@@ -56,6 +59,7 @@ impl Step {
         match self {
             Step::Shell(_) => Some("sh"),
             Step::Crash(_) => Some("crash"),
+            Step::Kselftest(step) => step.needs_userland().then_some("kselftest"),
             _ => None,
         }
     }

@@ -91,7 +91,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `dump`, `dies`, `expect`
+expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `dump`, `dies`, `expect`
 did you mean `steps`?"#,
     );
     check(
@@ -111,7 +111,7 @@ x.yaml:3:5: steps[0]: unknown kind of step as the first key `workloads`
    |
  3 |   - workloads: eventfd 1
    |     ^^^^^^^^^
-expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `inspect`, `sh`, `crash`
+expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `inspect`, `sh`, `crash`, `kselftest`
 did you mean `workload`?"#,
     );
     check(

@@ -1,4 +1,5 @@
-//! The files that a module is built from, read whole: what is built is a copy of them.
+//! The files that a module is built from, and those of a selftest, read whole: what is built or
+//! brought into a guest is a copy of them.
 //!
 //! A directory from elsewhere may hold anything, so what is no file is refused, a link may not lead
 //! out of it, and what an earlier build in place left there stays there.
@@ -10,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files that a module's sources may be, and their bytes in all.
+/// Files that these may be, and their bytes in all.
 const FILES_MAX: usize = 1000;
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -21,11 +22,11 @@ const DEPTH_MAX: usize = 16;
 const MADE: [&str; 6] = [".o", ".ko", ".mod", ".mod.c", "Module.symvers", "modules.order"];
 
 /// Files by their path below the directory that they were read from.
-pub(super) type Files = BTreeMap<PathBuf, Vec<u8>>;
+pub(in crate::guest) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// One of the lab's own modules, `all/NAME`, and the headers `all/*.h` that all of them share.
 pub(super) fn own(all: &Path, source: &Path) -> Result<Files> {
-    let mut reading = Reading::of(all)?;
+    let mut reading = Reading::of(all, "a module's sources")?;
     for path in sorted(all)? {
         if path.extension().is_some_and(|extension| extension == "h") && path.is_file() {
             reading.take(&path)?;
@@ -40,12 +41,21 @@ pub(super) fn foreign(source: &Path) -> Result<Files> {
     if !["Kbuild", "Makefile"].iter().any(|name| source.join(name).is_file()) {
         bail!("`{}` has neither `Kbuild` nor `Makefile`, which say what to build", source.display());
     }
-    let mut reading = Reading::of(source)?;
+    let mut reading = Reading::of(source, "a module's sources")?;
     reading.collect(source, DEPTH_MAX)?;
     Ok(reading.files)
 }
 
+/// The selftests in a directory of a kernel tree.
+pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
+    let mut reading = Reading::of(directory, "selftests")?;
+    reading.collect(directory, DEPTH_MAX)?;
+    Ok(reading.files)
+}
+
 struct Reading<'a> {
+    /// What they are the files of.
+    what: &'static str,
     base: &'a Path,
     /// The same without links.
     real: PathBuf,
@@ -54,9 +64,9 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn of(base: &Path) -> Result<Reading<'_>> {
+    fn of<'a>(base: &'a Path, what: &'static str) -> Result<Reading<'a>> {
         let real = base.canonicalize().with_context(|| format!("cannot find `{}`", base.display()))?;
-        Ok(Reading { base, real, files: Files::new(), bytes: 0 })
+        Ok(Reading { what, base, real, files: Files::new(), bytes: 0 })
     }
 
     fn collect(&mut self, directory: &Path, depth: usize) -> Result<()> {
@@ -82,13 +92,14 @@ impl Reading<'_> {
         }
         let metadata = fs::metadata(&real).with_context(|| format!("cannot look at `{}`", path.display()))?;
         if !metadata.is_file() {
-            bail!("`{}` is no file, expected a module's sources", path.display());
+            bail!("`{}` is no file, expected {}", path.display(), self.what);
         }
         self.bytes = self.bytes.saturating_add(metadata.len());
         if self.files.len() >= FILES_MAX || self.bytes > BYTES_MAX {
             bail!(
-                "`{}` is too much for a module's sources, expected at most {FILES_MAX} files and {} MiB",
+                "`{}` is too much for {}, expected at most {FILES_MAX} files and {} MiB",
                 self.base.display(),
+                self.what,
                 BYTES_MAX >> 20
             );
         }
@@ -108,7 +119,7 @@ fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Writes the files below a directory.
-pub(super) fn write(files: &Files, into: &Path) -> Result<()> {
+pub(in crate::guest) fn write(files: &Files, into: &Path) -> Result<()> {
     for (path, data) in files {
         let path = into.join(path);
         let parent = path.parent().unwrap_or(into);

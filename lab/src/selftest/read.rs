@@ -1,0 +1,172 @@
+//! How a test's program ended and what it printed → its results.
+
+use super::{DETAIL_MAX, clean, ftracetest, tap};
+use std::fmt;
+
+/// How one test came out, by its own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+    /// It did not test what it is for: unsupported, unresolved, untested.
+    Skipped,
+    /// It failed, and says itself that it should: XFAIL.
+    ExpectedFailure,
+    /// Its deadline passed.
+    TimedOut,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestResult {
+    /// As it was printed; empty for the program as a whole.
+    pub name: String,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was said of it, on few lines.
+    pub detail: String,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// It was killed when its deadline passed.
+    TimedOut,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(out, "exit status {status}"),
+            Ended::Signaled(signal) => write!(out, "signal {signal}"),
+            Ended::TimedOut => out.write_str("a passed deadline"),
+        }
+    }
+}
+
+/// kselftest.h: KSFT_SKIP.
+const EXIT_SKIP: i32 = 4;
+
+/// The results of a program that printed `text` and ended so. There is at least one, and what does
+/// not fit together is one that failed.
+pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
+    let (mut results, mut problem) = if text.lines().any(tap::is_version) {
+        let tap = tap::parse(text);
+        if let Some(reason) = tap.skipped() {
+            return vec![whole(Outcome::Skipped, reason)];
+        }
+        let problem = tap.problem();
+        (tap.results, problem)
+    } else if text.lines().any(ftracetest::is_headline) {
+        ftracetest::parse(text)
+    } else {
+        return vec![plain(text, ended)];
+    };
+    let failed = results.iter().any(|result| result.outcome == Outcome::Failed);
+    match ended {
+        Ended::TimedOut => {
+            results.push(whole(Outcome::TimedOut, ""));
+            return results;
+        }
+        Ended::Signaled(_) => problem = Some(format!("it ended by {ended}")),
+        // A status that no result accounts for.
+        Ended::Exited(status) if status != 0 && status != EXIT_SKIP && !failed && problem.is_none() => {
+            problem = Some(format!("it ended with {ended}, though no result failed"));
+        }
+        Ended::Exited(_) => {}
+    }
+    if results.is_empty() && problem.is_none() {
+        problem = Some("it printed no result".to_owned());
+    }
+    results.extend(problem.map(|problem| whole(Outcome::Failed, &problem)));
+    results
+}
+
+fn whole(outcome: Outcome, detail: &str) -> TestResult {
+    TestResult { name: String::new(), outcome, detail: clean(detail, DETAIL_MAX) }
+}
+
+/// A program that speaks no protocol: its status counts, unless it says itself that it failed, as
+/// static_keys and livepatch do with a status of 0.
+fn plain(text: &str, ended: Ended) -> TestResult {
+    let says_failed = |line: &str| {
+        let end = line.trim_end();
+        line.contains("[FAIL]") || line.starts_with("not ok") || end.ends_with("... not ok") || end == "FAIL"
+    };
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    match ended {
+        Ended::TimedOut => whole(Outcome::TimedOut, ""),
+        Ended::Exited(EXIT_SKIP) => whole(Outcome::Skipped, last),
+        Ended::Exited(0) => match text.lines().find(|line| says_failed(line)) {
+            Some(line) => whole(
+                Outcome::Failed,
+                &format!("it ended with exit status 0 and said `{}`", clean(line, 200)),
+            ),
+            None => whole(Outcome::Passed, ""),
+        },
+        ended => whole(Outcome::Failed, &format!("it ended with {ended}: {}", clean(last, 200))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Ended::{Exited, Signaled, TimedOut};
+
+    fn check(text: &str, ended: Ended, expect: &[(&str, Outcome, &str)]) {
+        let results = read(text, ended);
+        let found: Vec<_> = results
+            .iter()
+            .map(|result| (result.name.as_str(), result.outcome, result.detail.as_str()))
+            .collect();
+        assert_eq!(found, expect, "{text}, {ended}");
+    }
+
+    #[test]
+    fn a_program_without_a_protocol_is_judged_by_its_status_and_its_words() {
+        use Outcome::{Failed, Passed, Skipped};
+        check("all well\n", Exited(0), &[("", Passed, "")]);
+        check(
+            "static_keys: [FAIL]\n",
+            Exited(0),
+            &[("", Failed, "it ended with exit status 0 and said `static_keys: [FAIL]`")],
+        );
+        check(
+            "TEST: basic ... not ok\n",
+            Exited(0),
+            &[("", Failed, "it ended with exit status 0 and said `TEST: basic ... not ok`")],
+        );
+        check("no module [SKIP]\n", Exited(4), &[("", Skipped, "no module [SKIP]")]);
+        check("a\nwrong\n\n", Exited(1), &[("", Failed, "it ended with exit status 1: wrong")]);
+        check("", Signaled(11), &[("", Failed, "it ended with signal 11: it said nothing")]);
+        check("so far\n", TimedOut, &[("", Outcome::TimedOut, "")]);
+    }
+
+    #[test]
+    fn status_and_results_have_to_agree() {
+        use Outcome::{Failed, Passed, Skipped};
+        let one = "TAP version 13\n1..1\nok 1 a\n";
+        check(one, Exited(0), &[("a", Passed, "")]);
+        check(
+            one,
+            Exited(1),
+            &[("a", Passed, ""), ("", Failed, "it ended with exit status 1, though no result failed")],
+        );
+        check(one, Signaled(9), &[("a", Passed, ""), ("", Failed, "it ended by signal 9")]);
+        check("TAP version 13\n1..1\nnot ok 1 a\n", Exited(1), &[("a", Failed, "")]);
+        check("TAP version 13\n1..2\nok 1 a\n", TimedOut, &[("a", Passed, ""), ("", Outcome::TimedOut, "")]);
+        check("TAP version 13\n1..0 # SKIP no\n", Exited(4), &[("", Skipped, "no")]);
+        check("TAP version 13\n1..0\n", Exited(0), &[("", Skipped, "")]);
+        check(
+            "=== Ftrace unit tests ===\n",
+            Exited(0),
+            &[("", Failed, "it did not come to its counts of results")],
+        );
+    }
+}
