@@ -29,7 +29,7 @@ use crate::{
 use ahead::Ahead;
 use anyhow::{Context, Result, bail};
 pub use boot::machine_spec;
-use boot::{boot, boot_userland, for_crash};
+use boot::{boot, boot_userland, for_crash, programs};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
@@ -364,8 +364,12 @@ fn record(
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
     let machine = match (&scenario.userland, scenario.fresh) {
-        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, || {
-            if scenario.attaches_crash() { for_crash(kernel, guest, &modules) } else { Ok(Vec::new()) }
+        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, |tree| {
+            let mut shared = programs(scenario, guest, tree)?;
+            if scenario.attaches_crash() {
+                shared.extend(for_crash(kernel, guest, &modules)?);
+            }
+            Ok(shared)
         }),
         (None, Fresh::Snapshot) => pristine(&spec, directory),
         (None, Fresh::Boot) => boot(spec, scenario.bootconfig.as_ref(), directory),

@@ -86,7 +86,12 @@ impl Recorder<'_> {
             return Ok(Err("crash ended; see its output".to_owned()));
         };
         let mut failures = Vec::new();
-        check_text("output", command.output.as_ref(), text.as_bytes(), &mut failures);
+        let expected = command.output.as_ref();
+        let expected = expected.map(|check| check.expanded(|text| self.captures.expand(text)));
+        match expected.transpose() {
+            Ok(expected) => check_text("output", expected.as_ref(), text.as_bytes(), &mut failures),
+            Err(reason) => failures.push(reason),
+        }
         if let Some(pattern) = command.output.as_ref().and_then(|check| check.matches.as_ref()) {
             self.captures.set_groups(&pattern.0, &text);
         }
