@@ -3,7 +3,10 @@
 use crate::{exit, root, run::selected};
 use anyhow::Result;
 use clap::Args;
-use lab::kernel;
+use lab::{
+    kernel,
+    scenario::{Found, Scenario},
+};
 use regex::Regex;
 use std::path::PathBuf;
 
@@ -16,6 +19,10 @@ pub(crate) struct List {
     /// Only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
+    /// Only what one of these kernels may run, by the versions their names say: a kernel of
+    /// kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several times
+    #[arg(long = "kernel", value_name = "NAME")]
+    kernels: Vec<String>,
     /// One JSON array of {name, path, summary, opt_in}
     #[arg(long)]
     json: bool,
@@ -23,9 +30,12 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(self) -> Result<u8> {
-        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let mut scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let kernels = kernel::choose(root(), &self.kernels)?;
+        scenarios
+            .retain(|(_, scenario)| kernels.is_empty() || kernels.iter().any(|name| may_run(scenario, name)));
         if self.json {
-            let entry = |(found, scenario): &(lab::scenario::Found, lab::scenario::Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
+            let entry = |(found, scenario): &(Found, Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
             let list: Vec<_> = scenarios.iter().map(entry).collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         } else {
@@ -36,6 +46,15 @@ impl List {
             }
         }
         Ok(exit::SUCCESS)
+    }
+}
+
+/// Whether a kernel of this name has a version that the scenario is for. What else it requires is
+/// known when the kernel is built.
+fn may_run(scenario: &Scenario, kernel: &str) -> bool {
+    match (&scenario.requires.kernel, kernel::named_version(kernel)) {
+        (Some(versions), Some(version)) => versions.matches(&version),
+        _ => true,
     }
 }
 

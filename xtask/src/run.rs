@@ -32,6 +32,7 @@ use std::{
     cargo xtask lab run --yes                          every scenario on the default kernel\n  \
     cargo xtask lab run scenarios/probes               those of one area\n  \
     cargo xtask lab run --filter eventfd --jobs 1 -v   by name, with every step and expectation\n  \
+    cargo xtask lab run --kernel '>=6.1'               on every plain kernel from 6.1 on\n  \
     cargo xtask lab run --kernel-tree ~/linux          on a kernel tree of yours\n  \
     cargo xtask lab run --rerun-failed                 what failed the last time\n  \
     cargo xtask lab run probes/remove --repeat 50      how often does it pass?\n  \
@@ -41,7 +42,8 @@ use std::{
 pub(crate) struct Run {
     /// Scenario files or directories of them [default: scenarios/]
     paths: Vec<PathBuf>,
-    /// A kernel of kernels/*.yaml; may be given several times [default: 6.12]
+    /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
+    /// times [default: 6.12]
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
@@ -167,14 +169,13 @@ impl Run {
             return Err(Usage(message).into());
         }
         let failed = if self.rerun_failed { Some(failed(&self.results().join("latest"))?) } else { None };
-        let mut kernels = self.kernels.clone();
+        let mut kernels = kernel::choose(root(), &self.kernels)?;
         if let (true, Some(failed)) = (kernels.is_empty(), &failed) {
-            kernels = failed.iter().map(|(kernel, _)| kernel.clone()).collect();
+            let named: BTreeSet<_> = failed.iter().map(|(kernel, _)| kernel.clone()).collect();
+            kernels = named.into_iter().collect();
         } else if kernels.is_empty() {
             kernels.push(kernel::DEFAULT.to_owned());
         }
-        let mut named = BTreeSet::new();
-        kernels.retain(|kernel| named.insert(kernel.clone()));
         let mut selection = Selection::all(kernels, scenarios);
         if let Some(failed) = &failed {
             for (kernel, name) in selection.keep(failed) {

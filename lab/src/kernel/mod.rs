@@ -1,6 +1,7 @@
 //! `kernels/NAME.yaml` → [`Kernel`]: its source, its configuration, its build.
 
 mod build;
+mod choose;
 mod config;
 mod found;
 mod gdb_index;
@@ -15,6 +16,7 @@ mod tree;
 mod version;
 
 pub use build::{build, forget_source};
+pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};
 pub use gdb_index::indexed_vmlinux;

@@ -153,6 +153,17 @@ pub enum SpecError {
     /// A name that is no plain name.
     #[error("`{0}` is no name of a kernel or fragment, expected letters, digits, `.`, `-` and `_`")]
     Name(String),
+    /// A requirement that no kernel meets.
+    #[error("no kernel is `{asked}`; there are {known}, of which a requirement takes plain versions")]
+    NoneChosen {
+        /// The requirement.
+        asked: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A requirement that cannot be read.
+    #[error(transparent)]
+    Requirement(#[from] super::VersionError),
     /// The file cannot be read, or says something wrong.
     #[error("cannot use `{path}`: {cause}", path = .path.display())]
     Invalid {
@@ -230,7 +241,7 @@ fn check_tarball(url: &str, sha256: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn names(root: &Path) -> Vec<String> {
+pub(super) fn names(root: &Path) -> Vec<String> {
     let Ok(files) = fs::read_dir(directory(root)) else { return Vec::new() };
     let name = |path: PathBuf| {
         let name = path.file_stem()?.to_str()?.to_owned();
@@ -241,7 +252,7 @@ fn names(root: &Path) -> Vec<String> {
     names
 }
 
-fn quoted_list(names: &[String]) -> String {
+pub(super) fn quoted_list(names: &[String]) -> String {
     if names.is_empty() {
         return "none".into();
     }

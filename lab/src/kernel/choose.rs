@@ -1,0 +1,101 @@
+//! What `--kernel` asks for → names of `kernels/*.yaml`.
+//!
+//! A name is itself, `all` is every one there is, and a requirement such as `>=6.1` takes those that
+//! are named by a version alone: variants such as `6.12-kasan` are asked for by name. What a name
+//! says is all that counts, so nothing is fetched or built to answer; `6.12` is 6.12 whatever its
+//! patch level.
+
+use super::{
+    spec::{self, KernelSpec, SpecError},
+    version::{KernelVersion, VersionReq},
+};
+use std::{collections::BTreeSet, path::Path};
+
+/// What stands for every kernel.
+const ALL: &str = "all";
+
+/// The kernels below `root`, the checkout, that `asked` names, each once, in the order of asking.
+pub fn choose(root: &Path, asked: &[String]) -> Result<Vec<String>, SpecError> {
+    let mut chosen = Vec::new();
+    for asked in asked {
+        if asked == ALL {
+            chosen.extend(spec::names(root));
+        } else if is_requirement(asked) {
+            let known = spec::names(root);
+            let wanted = among(&known, &asked.parse()?);
+            if wanted.is_empty() {
+                let known = spec::quoted_list(&known);
+                return Err(SpecError::NoneChosen { asked: asked.clone(), known });
+            }
+            chosen.extend(wanted);
+        } else {
+            chosen.push(KernelSpec::load(root, asked)?.name);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    chosen.retain(|name| seen.insert(name.clone()));
+    Ok(chosen)
+}
+
+/// The version that a kernel's name begins with, as far as it says one: 6.12 for `6.12-kasan`.
+pub fn named_version(name: &str) -> Option<KernelVersion> {
+    name.parse().ok()
+}
+
+/// No name begins like this.
+fn is_requirement(asked: &str) -> bool {
+    asked.trim_start().starts_with(['<', '>', '=', '!'])
+}
+
+fn among(known: &[String], requirement: &VersionReq) -> Vec<String> {
+    let plain = |name: &&String| name.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let mut wanted: Vec<_> = known
+        .iter()
+        .filter(plain)
+        .filter_map(|name| Some((named_version(name)?, name)))
+        .filter(|(version, _)| requirement.matches(version))
+        .collect();
+    wanted.sort();
+    wanted.into_iter().map(|(_, name)| name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn check(asked: &[&str], expect: Result<&[&str], &str>) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("kernels")).unwrap();
+        for name in ["5.10", "6.1", "6.12", "6.12-kasan", "7.2", "debian-trixie"] {
+            let text = "summary: s\nfragments: [base]\nsource: { tree: /linux }";
+            fs::write(root.path().join(format!("kernels/{name}.yaml")), text).unwrap();
+        }
+        let asked: Vec<String> = asked.iter().map(|asked| (*asked).to_owned()).collect();
+        match (choose(root.path(), &asked), expect) {
+            (Ok(chosen), Ok(expect)) => assert_eq!(chosen, expect, "{asked:?}"),
+            (Err(error), Err(expect)) => assert!(error.to_string().contains(expect), "{asked:?}: {error}"),
+            (found, _) => panic!("{asked:?}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn names_requirements_and_all() {
+        check(&["6.12"], Ok(&["6.12"]));
+        check(&["all"], Ok(&["5.10", "6.1", "6.12", "6.12-kasan", "7.2", "debian-trixie"]));
+        check(&[">=6.1"], Ok(&["6.1", "6.12", "7.2"]));
+        check(&[">=5.10, <6.12"], Ok(&["5.10", "6.1"]));
+        check(&["=6.12"], Ok(&["6.12"]));
+        check(&["!=6.12"], Ok(&["5.10", "6.1", "7.2"]));
+        check(&["7.2", "6.12-kasan", ">=6.12"], Ok(&["7.2", "6.12-kasan", "6.12"]));
+        check(&[], Ok(&[]));
+    }
+
+    #[test]
+    fn what_takes_none_names_what_there_is() {
+        check(&[">=8"], Err("no kernel is `>=8`; there are `5.10`, `6.1`"));
+        check(&[">=six"], Err("`>=six` is no kernel requirement"));
+        check(&["6.13"], Err("no kernel `6.13`"));
+        check(&["6.12", "../x"], Err("`../x` is no name"));
+    }
+}
