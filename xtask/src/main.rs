@@ -5,6 +5,7 @@ mod build;
 mod check;
 mod ci;
 mod crash;
+mod diff;
 mod doctor;
 mod fuzz;
 mod judge;
@@ -55,6 +56,7 @@ enum Lab {
     Check(check::Check),
     Kernels(list::Kernels),
     Build(build::Build),
+    Diff(diff::Diff),
     Judge(judge::Judge),
     Trace(trace::Print),
     Crash(crash::Crash),
@@ -69,6 +71,7 @@ impl Lab {
             Lab::Check(verb) => verb.run(),
             Lab::Kernels(verb) => verb.run(),
             Lab::Build(verb) => verb.run(),
+            Lab::Diff(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),

@@ -1,5 +1,6 @@
 //! Verdicts → what is stored and shown: `results.json`, `junit.xml`, the terminal.
 
+mod change;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod junit;
@@ -9,6 +10,7 @@ mod place;
 mod rates;
 mod terminal;
 
+pub use change::{Change, Changes, Parting, compare};
 pub use junit::write_junit;
 pub use model::{Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult, StepResult};
 pub use parting::side_by_side;

@@ -94,7 +94,7 @@ fn path(cache: &Cache) -> PathBuf {
 }
 
 /// The results stored at `path`, a `results.json` or the directory it is in.
-pub(super) fn stored_results(path: &Path) -> Result<Results> {
+pub fn stored_results(path: &Path) -> Result<Results> {
     let path = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let bytes = read_capped(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("`{}` is damaged", path.display()))
