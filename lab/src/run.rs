@@ -5,6 +5,7 @@
 
 mod ahead;
 mod boot;
+pub mod fleet;
 mod reader;
 pub mod schedule;
 pub mod select;
@@ -70,6 +71,8 @@ pub struct Options {
     pub shuffle: Option<u64>,
     /// The part of a larger run that the selection is, for the results: `2/5 of 4f2a91c0`.
     pub shard: Option<String>,
+    /// How many cases that larger run has.
+    pub cases: Option<usize>,
 }
 
 /// Everything that is built before the first machine starts.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod cache;
 mod check;
 mod ci;
 mod crash;
@@ -10,6 +11,8 @@ mod doctor;
 mod fuzz;
 mod judge;
 mod list;
+mod matrix;
+mod merge;
 mod run;
 mod schema;
 mod setup;
@@ -58,6 +61,9 @@ enum Lab {
     Build(build::Build),
     Diff(diff::Diff),
     Judge(judge::Judge),
+    Matrix(matrix::Matrix),
+    Merge(merge::Merge),
+    Cache(cache::Show),
     Trace(trace::Print),
     Crash(crash::Crash),
     Schema(schema::Schema),
@@ -72,6 +78,9 @@ impl Lab {
             Lab::Kernels(verb) => verb.run(),
             Lab::Build(verb) => verb.run(),
             Lab::Diff(verb) => verb.run(),
+            Lab::Matrix(verb) => verb.run(),
+            Lab::Cache(verb) => verb.run(),
+            Lab::Merge(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),

@@ -95,7 +95,8 @@ impl Run {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
-        let (selection, shard) = self.selection(&progress)?;
+        let (selection, part) = self.selection(&progress)?;
+        let (shard, cases) = part.unzip();
         if let Some(seed) = self.shuffle {
             println!("shuffled by --shuffle {seed}");
         }
@@ -120,6 +121,7 @@ impl Run {
             forget_passes: self.until_fail,
             shuffle: self.shuffle,
             shard,
+            cases,
         };
         let prepared = prepare(&cache, &options, &progress)?;
         let terminal = Terminal::new(self.verbose);
@@ -150,8 +152,8 @@ impl Run {
         }
     }
 
-    /// What to run, and which part of which split it is.
-    fn selection(&self, progress: &Progress) -> Result<(Selection, Option<String>)> {
+    /// What to run, and which part of which split it is, with the count of cases of the whole.
+    fn selection(&self, progress: &Progress) -> Result<(Selection, Option<(String, usize)>)> {
         let mut scenarios = selected(&self.paths, self.filter.as_ref())?;
         if self.paths.is_empty() && self.filter.is_none() && !self.rerun_failed {
             let all = scenarios.len();
@@ -186,8 +188,9 @@ impl Run {
             }
         }
         let Some(shard) = self.shard else { return Ok((selection, None)) };
+        let cases = selection.cases.len();
         let split = selection.keep_shard(shard, &Times::of_results(&self.times)?);
-        Ok((selection, Some(format!("{shard} of {split}"))))
+        Ok((selection, Some((format!("{shard} of {split}"), cases))))
     }
 }
 

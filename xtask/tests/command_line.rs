@@ -51,7 +51,10 @@ fn scenario(directory: &Path, yaml: &str) -> PathBuf {
 
 #[test]
 fn help_teaches_with_an_example() {
-    let lab = ["run", "list", "check", "kernels", "build", "diff", "judge", "trace", "schema"];
+    let lab = [
+        "run", "list", "check", "kernels", "build", "diff", "judge", "matrix", "merge", "cache", "trace",
+        "schema",
+    ];
     let lab = lab.iter().map(|verb| vec!["lab", verb]);
     for verb in lab.chain([vec!["doctor"], vec!["test"], vec!["ci"], vec!["bench"]]) {
         check(xtask().args(verb).arg("--help"), 0, &["Example"]);

@@ -6,7 +6,7 @@
 //! directory for all its states, so that a change costs what kbuild rebuilds for it.
 
 use super::{
-    Kernel,
+    Kernel, KernelVersion,
     config::{self, Asked, Config},
     kconfig::Kconfig,
     make::{Follower, complaints, make},
@@ -59,12 +59,7 @@ pub fn build(
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(cache)?;
-    let key = KeyBuilder::default()
-        .input("layout", LAYOUT)
-        .input("source", &source.key)
-        .input("config", config::allconfig(&asked))
-        .input("toolchain", &toolchain)
-        .finish(&format!("{name}-{}", source.version));
+    let key = key(name, &source.key, &source.version, &asked, &toolchain);
     let place = if source.mutable {
         let tree = source.directory.as_os_str().as_encoded_bytes();
         let place = KeyBuilder::default().input("layout", LAYOUT).input("tree", tree);
@@ -82,6 +77,40 @@ pub fn build(
         place: cache.directory("builds")?.join(place.as_str()),
     };
     build.found_or_made(&place)
+}
+
+/// What a kernel's build is called in the cache, and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The kernel's name.
+    pub name: String,
+    /// Its build, below `builds`.
+    pub key: String,
+    /// Its source, below `sources`; another one may share it.
+    pub source: String,
+    /// The file in which is kept what its suite or branch stood for; not every source has one.
+    pub remembered: PathBuf,
+}
+
+/// What the build of the kernel `name` is called, whether it is there or not. Where the source is a
+/// Debian package, this needs its version and not the package.
+pub fn identify(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Result<Identity> {
+    let spec = KernelSpec::load(root, name)?;
+    let (source, version) = source::identify(cache, root, &spec.source, progress)
+        .with_context(|| format!("cannot tell the source of the kernel `{name}`"))?;
+    let asked = config::ask(root, &spec.fragments, &version)?;
+    let key = key(name, &source, &version, &asked, &toolchain::versions(cache)?);
+    let remembered = source::remembered(cache, &spec.source)?;
+    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source, remembered })
+}
+
+fn key(name: &str, source: &str, version: &KernelVersion, asked: &[Asked], toolchain: &str) -> Key {
+    KeyBuilder::default()
+        .input("layout", LAYOUT)
+        .input("source", source)
+        .input("config", config::allconfig(asked))
+        .input("toolchain", toolchain)
+        .finish(&format!("{name}-{version}"))
 }
 
 /// Forgets what the suite or branch of the kernel `name` stood for: the next build looks again.

@@ -7,6 +7,7 @@ mod found;
 mod gdb_index;
 mod kconfig;
 mod make;
+pub mod slim;
 mod source;
 mod spec;
 mod stamp;
@@ -15,7 +16,7 @@ mod toolchain;
 mod tree;
 mod version;
 
-pub use build::{build, forget_source};
+pub use build::{Identity, build, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};

@@ -54,6 +54,22 @@ pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &P
     }
 }
 
+/// The key and the version of the source `spec` names. A Debian package is only looked up, since its
+/// version says both; anything else is fetched.
+pub(super) fn identify(
+    cache: &Cache,
+    root: &Path,
+    spec: &SourceSpec,
+    progress: &Progress,
+) -> Result<(String, KernelVersion)> {
+    if let SourceSpec::Debian { suite, package } = spec {
+        let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
+        return Ok((debian_key(package, &version).as_str().to_owned(), version.parse()?));
+    }
+    let source = obtain(cache, root, spec, progress)?;
+    Ok((source.key, source.version))
+}
+
 /// Forgets what a suite or a branch stood for, so that it is looked up anew.
 pub(super) fn forget(cache: &Cache, spec: &SourceSpec) -> Result<()> {
     match fs::remove_file(remembered(cache, spec)?) {
@@ -70,9 +86,22 @@ fn debian(
     progress: &Progress,
 ) -> Result<Source> {
     let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-    let key = KeyBuilder::default().input("package", package).input("version", &version);
-    let key = key.finish(&format!("{package}-{version}"));
-    fetched(cache, &key, &version, progress, |into| {
+    fetched_debian(cache, spec, [suite, package, &version], progress)
+}
+
+fn debian_key(package: &str, version: &str) -> Key {
+    let key = KeyBuilder::default().input("package", package).input("version", version);
+    key.finish(&format!("{package}-{version}"))
+}
+
+fn fetched_debian(
+    cache: &Cache,
+    spec: &SourceSpec,
+    [suite, package, version]: [&str; 3],
+    progress: &Progress,
+) -> Result<Source> {
+    let key = debian_key(package, version);
+    fetched(cache, &key, version, progress, |into| {
         let fetched = Apt::open(cache, progress)?.fetch(suite, &[package], into)?;
         let [fetched] = &fetched[..] else { bail!("apt gave {} packages for `{package}`", fetched.len()) };
         if fetched.version != version {
@@ -210,7 +239,8 @@ fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<St
     Ok(found)
 }
 
-fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
+/// Where is kept what `spec` stood for.
+pub(super) fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
     let (label, inputs) = match spec {
         SourceSpec::Debian { suite, package } => (format!("{suite}-{package}"), [suite, package]),
         SourceSpec::Git { url, reference } => ("git".to_owned(), [url, reference]),

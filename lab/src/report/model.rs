@@ -48,6 +48,10 @@ pub struct Run {
     /// make up a whole if what stands behind `of`, the name of the split, is the same in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
+    /// How many cases, scenarios on kernels, the larger run has of which it is a part; absent if it is
+    /// the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases: Option<usize>,
 }
 
 /// The machine a run ran on.

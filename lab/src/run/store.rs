@@ -91,6 +91,7 @@ pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Re
             complete: false,
             shuffle: options.shuffle,
             shard: options.shard.clone(),
+            cases: options.cases,
         },
         host: Host {
             architecture: std::env::consts::ARCH.to_owned(),

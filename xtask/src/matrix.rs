@@ -1,0 +1,172 @@
+//! `cargo xtask lab matrix`
+
+use crate::{Usage, exit, root, run::selected, setup::Setup};
+use anyhow::{Context, Result};
+use clap::Args;
+use lab::{
+    cache::Cache,
+    host::prerequisites::Need,
+    kernel::{self, Identity, slim},
+    progress::Progress,
+    run::{
+        fleet::{self, Job, Split, shell_words},
+        times::Times,
+    },
+};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::{fs::OpenOptions, io::Write, path::PathBuf, thread, time::Duration};
+
+/// The most jobs that GitHub makes of one matrix.
+const GITHUB_JOBS_MAX: usize = 256;
+
+/// Show which machines of a fleet run what: each kernel's scenarios, split into parts
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab matrix --times results/latest                a table, by what scenarios took there\n  \
+    cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 shorter parts of fewer kernels\n  \
+    cargo xtask lab matrix --github --last report                for a workflow, compared with a report")]
+pub(crate) struct Matrix {
+    /// Scenario files or directories of them [default: scenarios/]
+    paths: Vec<PathBuf>,
+    /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
+    /// times [default: all]
+    #[arg(long = "kernel", value_name = "NAME")]
+    kernels: Vec<String>,
+    /// Only scenarios whose name matches this regular expression
+    #[arg(long, value_name = "RE")]
+    filter: Option<Regex>,
+    /// Results of an earlier run: how long scenarios take, also for `lab run --shard`
+    #[arg(long, value_name = "RESULTS")]
+    times: Option<PathBuf>,
+    /// The report of the last time, for --times and `lab merge`; the first time there is none
+    #[arg(long, value_name = "RESULT", conflicts_with = "times")]
+    last: Option<PathBuf>,
+    /// How long the scenarios of a job may take
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    target_seconds: u64,
+    /// How many jobs a kernel gets, however long they take
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    shards: Option<u16>,
+    /// Print the jobs as JSON for `fromJSON`; `jobs`, `builds` and `merge` go to $GITHUB_OUTPUT
+    #[arg(long)]
+    github: bool,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Matrix {
+    pub(crate) fn run(self) -> Result<u8> {
+        let progress = Progress::new();
+        let all = ["all".to_owned()];
+        let kernels = kernel::choose(root(), if self.kernels.is_empty() { &all } else { &self.kernels })?;
+        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let names: Vec<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
+        let last = self.last.clone().filter(|last| {
+            let is_there = last.join("results.json").is_file();
+            if !is_there {
+                eprintln!("no report in `{}` yet: nothing to compare with", last.display());
+            }
+            is_there
+        });
+        let times: Vec<PathBuf> = last.iter().chain(&self.times).cloned().collect();
+        let split = Split {
+            shards: self.shards.map(usize::from),
+            target: Duration::from_secs(self.target_seconds),
+            guests: thread::available_parallelism().map_or(1, usize::from),
+        };
+        let known = Times::of_results(&times)?;
+        let jobs: Vec<_> =
+            kernels.iter().flat_map(|kernel| fleet::jobs(kernel, &names, &known, split)).collect();
+        if self.github && jobs.len() > GITHUB_JOBS_MAX {
+            let count = jobs.len();
+            return Err(Usage(format!(
+                "these are {count} jobs, and GitHub takes {GITHUB_JOBS_MAX}: raise --target-seconds"
+            ))
+            .into());
+        }
+        let cache = self.setup.ensure(Need::Run, &progress)?;
+        let identities = kernels.iter().map(|name| kernel::identify(&cache, root(), name, &progress));
+        let plan = Plan {
+            identities: identities.collect::<Result<_>>()?,
+            times,
+            last,
+            cache,
+            jobs,
+            filter: self.filter.as_ref().map(Regex::as_str),
+            paths: &self.paths,
+        };
+        if self.github {
+            plan.for_github()?
+        } else {
+            plan.for_people()
+        }
+        Ok(exit::SUCCESS)
+    }
+}
+
+/// What the jobs are and what they need.
+struct Plan<'a> {
+    cache: Cache,
+    identities: Vec<Identity>,
+    jobs: Vec<Job>,
+    times: Vec<PathBuf>,
+    last: Option<PathBuf>,
+    filter: Option<&'a str>,
+    paths: &'a [PathBuf],
+}
+
+impl Plan<'_> {
+    fn for_people(&self) {
+        for job in &self.jobs {
+            println!("{:>5} s  cargo xtask lab run {}", job.seconds, self.arguments(job));
+        }
+        for identity in &self.identities {
+            println!("\n{} is {} in the cache:", identity.name, identity.key);
+            slim::paths(&self.cache, identity).iter().for_each(|path| println!("  {}", path.display()));
+        }
+    }
+
+    fn for_github(&self) -> Result<()> {
+        let jobs = json!({ "include": self.jobs.iter().map(|job| self.entry(job)).collect::<Vec<_>>() });
+        println!("{jobs}");
+        let Some(path) = std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
+            return Ok(());
+        };
+        let builds =
+            json!({ "include": self.identities.iter().map(|kernel| self.build(kernel)).collect::<Vec<_>>() });
+        let kernels = self.identities.iter().flat_map(|identity| ["--kernel", &identity.name]);
+        let last = self.last.iter().flat_map(|last| ["--last", last.to_str().unwrap_or_default()]);
+        let merge = shell_words(kernels.chain(last));
+        let text = format!("jobs={jobs}\nbuilds={builds}\nmerge={merge}\n");
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write the outputs `{}`", PathBuf::from(path).display()))
+    }
+
+    /// How `lab run` is called for a job.
+    fn arguments(&self, job: &Job) -> String {
+        let mut words = vec!["--kernel", &job.kernel, "--shard", &job.shard];
+        self.times.iter().for_each(|times| words.extend(["--times", times.to_str().unwrap_or_default()]));
+        self.filter.iter().for_each(|filter| words.extend(["--filter", filter]));
+        words.extend(self.paths.iter().map(|path| path.to_str().unwrap_or_default()));
+        shell_words(words)
+    }
+
+    fn entry(&self, job: &Job) -> Value {
+        let build =
+            self.identities.iter().find(|kernel| kernel.name == job.kernel).map(|kernel| self.build(kernel));
+        let mut entry = build.unwrap_or_else(|| json!({}));
+        entry["shard"] = json!(job.shard);
+        entry["name"] = json!(job.name);
+        entry["arguments"] = json!(self.arguments(job));
+        entry
+    }
+
+    /// Under which key a build is kept between jobs, and what is kept.
+    fn build(&self, kernel: &Identity) -> Value {
+        let paths = slim::paths(&self.cache, kernel);
+        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        json!({ "kernel": kernel.name, "key": kernel.key, "paths": paths.join("\n") })
+    }
+}
