@@ -44,9 +44,7 @@ enum Verb {
     Doctor,
     /// Set everything up and run all tests: unit tests, then every scenario on the default kernel
     Test(ci::Test),
-    /// Formatting and clippy, as CI runs them before the tests
-    #[command(after_help = "Example:\n  cargo xtask ci && cargo xtask test --yes")]
-    Ci,
+    Ci(ci::Ci),
     /// Measure what the lab promises about its speed
     Bench(bench::Bench),
     Fuzz(fuzz::Fuzz),
@@ -118,7 +116,7 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Lab(verb) => verb.run(),
         Verb::Doctor => doctor::run(),
         Verb::Test(verb) => verb.run(),
-        Verb::Ci => ci::run(),
+        Verb::Ci(verb) => verb.run(),
         Verb::Bench(verb) => verb.run(),
         Verb::Fuzz(verb) => verb.run(),
     }

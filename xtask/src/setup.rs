@@ -20,8 +20,12 @@ pub(crate) struct Setup {
 impl Setup {
     /// Makes sure that the host has what is needed, and opens the cache.
     pub(crate) fn ensure(self, need: Need, progress: &Progress) -> Result<Cache> {
-        let yes = self.yes || env::var("CI").is_ok_and(|value| value == "true");
-        prerequisites::ensure(need, yes, progress)?;
+        prerequisites::ensure(need, self.may_install(), progress)?;
         Cache::open()
+    }
+
+    /// Whether the host may be changed.
+    pub(crate) fn may_install(self) -> bool {
+        self.yes || env::var("CI").is_ok_and(|value| value == "true")
     }
 }

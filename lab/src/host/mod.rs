@@ -1,5 +1,6 @@
 //! What the machine under the lab offers: its tools, its packages, its signals.
 
+pub mod actionlint;
 pub mod apt;
 pub mod deb;
 pub mod drgn;

