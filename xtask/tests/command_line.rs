@@ -116,6 +116,28 @@ fn a_qemu_that_is_too_old_is_said_with_both_versions() {
 }
 
 #[test]
+fn kernels_are_asked_for_by_name_by_version_or_all_at_once() {
+    let list = |kernel: &str| {
+        let mut list = xtask();
+        list.args(["lab", "list", "--kernel", kernel]);
+        list
+    };
+    check(&mut list("all"), 0, &["probes/eventfd-write"]);
+    let output = check(&mut list("<6"), 0, &["probes/eventfd-write"]);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("modules/livepatch-sample"));
+    check(&mut list(">=7.2"), 0, &["modules/livepatch-sample"]);
+    for verb in ["list", "run", "matrix"] {
+        let mut command = xtask();
+        command.args(["lab", verb, "--kernel", ">=99"]);
+        check(&mut command, 2, &["no kernel is `>=99`; there are `5.10`"]);
+    }
+    let of_none = scratch();
+    for verb in ["diff", "merge"] {
+        check(xtask().args(["lab", verb]).arg(of_none.path()).arg(of_none.path()), 2, &["results.json"]);
+    }
+}
+
+#[test]
 fn a_lost_network_is_said_and_leaves_nothing() {
     let directory = scratch();
     let mut build = xtask();

@@ -2,11 +2,12 @@
 //! report.
 
 mod runner;
+#[expect(dead_code, reason = "what starts runs of scenarios of their own is for other tests")]
 mod stage;
 
-use lab::{cache::Cache, host::actionlint, progress::Progress, verdict::Status};
+use lab::{cache::Cache, host::actionlint, kernel, progress::Progress, report::Results, verdict::Status};
 use runner::{Runner, Workflow};
-use stage::{ONE_RUN, cache, scratch, stored};
+use stage::{ONE_RUN, cache, check, scratch, stored, xtask};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -109,12 +110,84 @@ fn the_steps_of_two_nights_end_in_one_report_each() {
         for result in &results.scenarios {
             assert!(root.join("merge/report").join(&result.directory).join("trace.dat").is_file());
         }
-        let shards: Vec<_> = runner.ran.iter().filter(|(command, _)| command.contains("lab run")).collect();
+        let shards: Vec<_> = runner.ran.iter().filter(|command| command.contains("lab run")).collect();
         assert_eq!(shards.len(), 2, "{shards:?}");
         let page = fs::read_to_string(root.join("merge/summary.md")).unwrap();
         assert!(page.starts_with("## ftrace-lab: ") && page.contains("| 6.12 |"), "{page}");
         assert_eq!(page.contains("Nothing is new"), night == "second", "{page}");
-        assert_eq!(shards[0].0.contains("--times report"), night == "second", "{shards:?}");
+        assert_eq!(shards[0].contains("--times report"), night == "second", "{shards:?}");
         report = runner.report;
     }
+    of_a_bad_night(directory.path(), &report.unwrap());
+}
+
+/// The second night again, with results that are not as they were.
+fn of_a_bad_night(nights: &Path, last: &Path) {
+    let parts = nights.join("second/merge/parts");
+    let merge = |into: &str, code: i32, expect: &[&str]| {
+        let mut merge = xtask();
+        merge.args(["lab", "merge", "--kernel", "6.12", "--into"]).arg(nights.join(into));
+        // The last report as it stands is that of this night.
+        merge
+            .arg("--last")
+            .arg(last)
+            .arg(&parts)
+            .env("GITHUB_STEP_SUMMARY", nights.join(format!("{into}.md")));
+        check(&mut merge, code, expect);
+    };
+    merge("as-it-was", 0, &["4 passed, 0 failed"]);
+    check(xtask().args(["lab", "diff"]).arg(last).arg(nights.join("as-it-was")), 0, &["4 alike, 0 worse"]);
+    let file = results_of(&parts.join("results-6.12-1-of-2"));
+    let as_it_was = fs::read_to_string(&file).unwrap();
+    let mut results: Results = serde_json::from_str(&as_it_was).unwrap();
+    results.scenarios[0].status = Status::Failed;
+    results.scenarios[0].reason = "no <such> thing".into();
+    let name = results.scenarios[0].name.clone();
+    fs::write(&file, serde_json::to_vec(&results).unwrap()).unwrap();
+    merge(
+        "failed",
+        1,
+        &["3 passed, 1 failed", &format!("passed the last time, and not now: {name} on 6.12")],
+    );
+    let page = fs::read_to_string(nights.join("failed.md")).unwrap();
+    let again = format!("`cargo xtask lab run --kernel 6.12 --filter '^{name}$'`");
+    assert!(page.contains(&again) && page.contains("no &lt;such&gt; thing"), "{page}");
+    let differing = [format!("{name}: passed in A, failed in B"), "1 worse in B".to_owned()];
+    let differing: Vec<_> = differing.iter().map(String::as_str).collect();
+    check(xtask().args(["lab", "diff"]).arg(last).arg(nights.join("failed")), 1, &differing);
+    fs::write(&file, as_it_was).unwrap();
+    fs::rename(parts.join("results-6.12-2-of-2"), nights.join("lost-part")).unwrap();
+    merge("lost-one", 3, &["these parts are missing: 2/2", "2 passed, 0 failed"]);
+}
+
+/// The one `results.json` in an artifact.
+fn results_of(artifact: &Path) -> PathBuf {
+    let runs = fs::read_dir(artifact).unwrap().flatten().map(|entry| entry.path().join("results.json"));
+    runs.into_iter().find(|path| path.is_file()).unwrap()
+}
+
+#[test]
+fn modules_are_built_against_a_build_without_object_files() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let cache = cache(directory.path(), &["builds", "modules", "times.json"], true);
+    // Linked files can be removed without harm to those of the real cache.
+    let real = Cache::open().unwrap();
+    let identity = kernel::identify(&real, root(), kernel::DEFAULT, &Progress::new()).unwrap();
+    let build = real.root().join("builds").join(&identity.key);
+    fs::create_dir(cache.join("builds")).unwrap();
+    let linked = Command::new("cp").arg("-al").arg(&build).arg(cache.join("builds")).status().unwrap();
+    assert!(linked.success(), "the build directory and the cache have to be on one file system");
+    let mut keep = xtask();
+    let keep = keep.args(["lab", "cache", "--keep", kernel::DEFAULT]).env("FTRACE_LAB_CACHE", &cache);
+    check(keep, 0, &["removed from", &identity.key]);
+    let output = cache.join("builds").join(&identity.key).join("output");
+    assert!(!output.join("vmlinux.o").exists() && output.join("vmlinux").exists());
+    assert!(build.join("output/vmlinux").exists());
+    let mut run = xtask();
+    run.args(["lab", "run", "ipmodify/redirect-eventfd-write", "--results"])
+        .arg(directory.path().join("results"));
+    let output =
+        check(run.env("FTRACE_LAB_CACHE", &cache), 0, &["1 passed", "building the module ftracehook"]);
+    assert!(!stage::said(&output).contains("building the kernel"));
 }

@@ -72,8 +72,8 @@ pub(crate) struct Runner {
     pub(crate) values: BTreeMap<String, String>,
     /// What caches of results had from an earlier run.
     pub(crate) report: Option<PathBuf>,
-    /// What was run, with the status it ended with.
-    pub(crate) ran: Vec<(String, i32)>,
+    /// What was run.
+    pub(crate) ran: Vec<String>,
 }
 
 impl Runner {
@@ -132,18 +132,19 @@ impl Runner {
         let command = self.filled(run);
         let own = command.strip_prefix("cargo xtask").unwrap_or_else(|| panic!("`{command}` is no xtask"));
         let output = directory.join("outputs");
-        let status = Command::new("sh")
+        let ended = Command::new("sh")
             .args(["-e", "-c", &format!("\"$XTASK\"{own}")])
             .current_dir(directory)
             .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
             .env("FTRACE_LAB_CACHE", &self.cache)
             .env("GITHUB_OUTPUT", &output)
             .env("GITHUB_STEP_SUMMARY", directory.join("summary.md"))
-            .status()
+            .output()
             .unwrap();
-        let code = status.code().unwrap_or(-1);
-        self.ran.push((command.clone(), code));
-        assert!(code == 0 || step.continue_on_error && code == 1, "`{command}` ended with {code}");
+        let code = ended.status.code().unwrap_or(-1);
+        let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+        assert!(code == 0 || step.continue_on_error && code == 1, "`{command}` ended with {code}: {said}");
+        self.ran.push(command);
         let Some(id) = &step.id else { return };
         for line in fs::read_to_string(output).unwrap().lines() {
             let (name, value) = line.split_once('=').unwrap();
