@@ -96,10 +96,9 @@ impl Matrix {
             filter: self.filter.as_ref().map(Regex::as_str),
             paths: &self.paths,
         };
-        if self.github {
-            plan.for_github()?
-        } else {
-            plan.for_people()
+        match self.github {
+            true => plan.for_github()?,
+            false => plan.for_people(),
         }
         Ok(exit::SUCCESS)
     }

@@ -203,7 +203,7 @@ mod tests {
             source: "linux-6.12".into(),
             remembered: root.path().join("sources/trixie.resolved"),
         };
-        let slimmed = slim(&cache, &[kernel.clone()]).unwrap();
+        let slimmed = slim(&cache, std::slice::from_ref(&kernel)).unwrap();
         let gone: Vec<_> = all.into_iter().filter(|file| !root.path().join(file).exists()).collect();
         assert_eq!(
             gone,

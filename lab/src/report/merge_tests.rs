@@ -44,7 +44,7 @@ fn parts_of_a_split_make_the_whole() {
 #[test]
 fn what_is_missing_is_named() {
     let one = part("x", Some("1/3 of s"), &["a", "b"]);
-    lacking(&[one.clone()], &["of the split s of 6.12 these parts are missing: 2/3, 3/3"]);
+    lacking(std::slice::from_ref(&one), &["of the split s of 6.12 these parts are missing: 2/3, 3/3"]);
     let mut broken = part("y", None, &["a"]);
     broken.results.run.complete = false;
     lacking(&[broken], &["`y` was broken off after 1 scenarios"]);
