@@ -1,6 +1,6 @@
 //! `cargo xtask lab matrix`
 
-use crate::{Usage, exit, root, run::selected, setup::Setup};
+use crate::{Usage, exit, root, run::wanted, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -60,7 +60,7 @@ impl Matrix {
         let progress = Progress::new();
         let all = ["all".to_owned()];
         let kernels = kernel::choose(root(), if self.kernels.is_empty() { &all } else { &self.kernels })?;
-        let scenarios = selected(&self.paths, self.filter.as_ref())?;
+        let (scenarios, _) = wanted(&self.paths, self.filter.as_ref(), false)?;
         let names: Vec<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
         let last = self.last.clone().filter(|last| {
             let is_there = last.join("results.json").is_file();

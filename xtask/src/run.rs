@@ -154,16 +154,10 @@ impl Run {
 
     /// What to run, and which part of which split it is, with the count of cases of the whole.
     fn selection(&self, progress: &Progress) -> Result<(Selection, Option<(String, usize)>)> {
-        let mut scenarios = selected(&self.paths, self.filter.as_ref())?;
-        if self.paths.is_empty() && self.filter.is_none() && !self.rerun_failed {
-            let all = scenarios.len();
-            scenarios.retain(|(_, scenario)| !scenario.opt_in);
-            let left_out = all - scenarios.len();
-            if left_out > 0 {
-                progress.line(format!(
-                    "{left_out} scenarios run only where they are named; `lab list` shows which"
-                ));
-            }
+        let (scenarios, left_out) = wanted(&self.paths, self.filter.as_ref(), self.rerun_failed)?;
+        if left_out > 0 {
+            progress
+                .line(format!("{left_out} scenarios run only where they are named; `lab list` shows which"));
         }
         if let Some((outer, inner)) = nested(&scenarios) {
             let message =
@@ -210,6 +204,22 @@ fn show_flakes(rates: &Rates) {
         }
         println!("again: cargo xtask lab trace diff {} {}", flake.passed.display(), flake.failed.display());
     }
+}
+
+/// What a run with these arguments is of, and how many scenarios it leaves out since nobody named
+/// them; `all` leaves out none.
+pub(crate) fn wanted(
+    paths: &[PathBuf],
+    filter: Option<&Regex>,
+    all: bool,
+) -> Result<(Vec<(Found, Scenario)>, usize)> {
+    let mut scenarios = selected(paths, filter)?;
+    let found = scenarios.len();
+    if paths.is_empty() && filter.is_none() && !all {
+        scenarios.retain(|(_, scenario)| !scenario.opt_in);
+    }
+    let left_out = found - scenarios.len();
+    Ok((scenarios, left_out))
 }
 
 /// The scenarios below `paths` that match, parsed. None at all is an error: nothing would be tested.

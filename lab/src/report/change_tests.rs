@@ -4,7 +4,7 @@ use super::*;
 use crate::report::fixture::result;
 
 fn step(text: &str, passed: bool, detail: &str) -> StepResult {
-    StepResult { text: text.into(), passed, detail: detail.into(), output: Vec::new() }
+    StepResult { text: text.into(), passed, detail: detail.into(), ..StepResult::default() }
 }
 
 fn expectation(text: &str, status: OutcomeStatus, detail: &str) -> Outcome {

@@ -60,6 +60,7 @@ pub fn merge(parts: &[Part], kernels: &[String]) -> Result<Merged, Refused> {
         // They are taken to have run side by side.
         seconds: runs().map(|run| run.seconds).fold(0.0, f64::max),
         first_machine_micros: runs().map(|run| run.first_machine_micros).min().unwrap_or_default(),
+        restored_ahead: runs().map(|run| run.restored_ahead).sum(),
         complete: lacking.is_empty(),
         shuffle: None,
         shard: None,
