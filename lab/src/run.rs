@@ -28,8 +28,9 @@ use crate::{
 };
 use ahead::Ahead;
 use anyhow::{Context, Result, bail};
+pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
-use boot::{boot, boot_userland, for_crash};
+use boot::{boot, for_crash};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
@@ -363,6 +364,9 @@ fn record(
     }
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
+    if scenario.attaches_crash() {
+        boot::fit_for_crash(&mut spec, kernel);
+    }
     let machine = match (&scenario.userland, scenario.fresh) {
         (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, || {
             if scenario.attaches_crash() { for_crash(kernel, guest, &modules) } else { Ok(Vec::new()) }

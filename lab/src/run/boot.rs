@@ -27,6 +27,17 @@ pub(super) fn boot(
     Machine::boot(&spec, directory, BOOT_DEADLINE)
 }
 
+/// A CPU without 52-bit addresses, for kernels that would use them: with pages of 4 KiB, crash 8.0.6
+/// then fails with "cannot access vmalloc'd module memory".
+const CPU_OF_48_BITS: &str = "neoverse-n1";
+
+/// Gives a machine that crash is to look at a CPU on which it can.
+pub(super) fn fit_for_crash(spec: &mut MachineSpec, kernel: &Kernel) {
+    if kernel.config().is_set("ARM64_VA_BITS_52") {
+        spec.cpu = CPU_OF_48_BITS.to_owned();
+    }
+}
+
 /// What crash reads: the kernel and its modules, with debug information.
 pub(super) fn for_crash(
     kernel: &Kernel,
@@ -39,7 +50,7 @@ pub(super) fn for_crash(
 }
 
 /// Boots a machine with a whole userland.
-pub(super) fn boot_userland(
+pub(crate) fn boot_userland(
     spec: &MachineSpec,
     wanted: &WantedUserland,
     kernel: &Kernel,
