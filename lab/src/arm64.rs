@@ -51,6 +51,13 @@ pub fn is_branch_link(word: u32) -> bool {
     word & !OFFSET == BL
 }
 
+/// Where a `b` or `bl` at `at` goes.
+pub fn target(at: u64, word: u32) -> Option<u64> {
+    // The offset's sign is its topmost bit, of 26.
+    let offset = i64::from((word & OFFSET) << 6) << 32 >> 36;
+    (is_branch(word) || is_branch_link(word)).then(|| at.wrapping_add_signed(offset))
+}
+
 /// `brk` with its number.
 pub fn brk(number: u16) -> u32 {
     0xd420_0000 | u32::from(number) << 5
@@ -98,6 +105,11 @@ mod tests {
         assert_eq!(branch(0x1000, 0xffc), 0x17ff_ffff);
         assert_eq!(branch_link(0x1000, 0x1004), 0x9400_0001);
         assert_eq!(brk(4), 0xd420_0080);
+        for goes_to in [0x1004, 0xffc, 0x800_0ffc] {
+            assert_eq!(target(0x1000, branch(0x1000, goes_to)), Some(goes_to));
+            assert_eq!(target(0x1000, branch_link(0x1000, goes_to)), Some(goes_to));
+        }
+        assert_eq!(target(0x1000, NOP), None);
         assert!(is_branch(0x17ff_ffff) && !is_branch(0x9400_0001) && is_branch_link(0x9400_0001));
     }
 

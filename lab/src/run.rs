@@ -30,7 +30,7 @@ use ahead::Ahead;
 use anyhow::{Context, Result, bail};
 pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
-use boot::{boot, for_crash};
+use boot::{boot, for_crash, programs};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
@@ -368,8 +368,12 @@ fn record(
         boot::fit_for_crash(&mut spec, kernel);
     }
     let machine = match (&scenario.userland, scenario.fresh) {
-        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, || {
-            if scenario.attaches_crash() { for_crash(kernel, guest, &modules) } else { Ok(Vec::new()) }
+        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, |tree| {
+            let mut shared = programs(scenario, guest, tree)?;
+            if scenario.attaches_crash() {
+                shared.extend(for_crash(kernel, guest, &modules)?);
+            }
+            Ok(shared)
         }),
         (None, Fresh::Snapshot) => pristine(&spec, directory),
         (None, Fresh::Boot) => boot(spec, scenario.bootconfig.as_ref(), directory),

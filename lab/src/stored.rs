@@ -58,5 +58,6 @@ pub fn judge_again(directory: &Path, scenario: Option<&Scenario>) -> Result<Vec<
     };
     let trace = Trace::open(&directory.join(TRACE))?;
     let (kernel_log, files) = recording::stored(directory)?;
-    judge(scenario, &Evidence { trace: &trace, kernel_log: &kernel_log, files: &files })
+    let outputs = recording::outputs(directory, &scenario.evidence_outputs());
+    judge(scenario, &Evidence { trace: &trace, kernel_log: &kernel_log, files: &files, outputs: &outputs })
 }

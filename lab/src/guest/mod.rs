@@ -7,12 +7,14 @@ mod agent;
 mod debian_rust;
 pub mod initramfs;
 mod modules;
+mod programs;
 mod selftests;
 mod toolchain;
 mod userland;
 mod workloads;
 
 pub use modules::{Module, Modules};
+pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
 pub use userland::{Tree, Userlands};
 
@@ -38,6 +40,8 @@ pub struct Guest {
     pub workloads: BTreeMap<String, PathBuf>,
     /// Kernel modules, which are built for each kernel when a scenario asks for them.
     pub modules: Modules,
+    /// Other people's programs, which are built for a userland when a scenario asks for one.
+    pub programs: Programs,
     /// Whole userlands, which are fetched when a scenario asks for one.
     pub userlands: Userlands,
     /// The kernel's own tests, which are built for each kernel when a scenario asks for them.
@@ -51,9 +55,10 @@ pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
     let initramfs = initramfs::of_init(cache, &agent)?;
     let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
     let modules = Modules::new(cache, root.join("guest/modules"), progress);
+    let programs = Programs::new(cache, root.join("guest/programs"), progress);
     let userlands = Userlands::new(cache, root.join("guest/userland"), progress);
     let selftests = Selftests::new(cache, &root.join("guest/selftests"), &modules, progress);
-    Ok(Guest { agent, initramfs, workloads, modules, userlands, selftests })
+    Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests })
 }
 
 /// An initramfs whose /init is the workload `name`: a guest without an agent.

@@ -22,12 +22,34 @@ const ANSWER_MAX: usize = 1 << 20;
 /// Page frames that no guest has: `ptob` tells of each where it would be, and asks nobody for it.
 const FIRST_MARK: u64 = 0x00f7_1ab0_0000;
 
+/// How the end of an answer is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CrashMark {
+    /// How many there were.
+    marks: u64,
+}
+
+impl CrashMark {
+    /// What crash is given to do `command` and then tell that it has, and how the line begins by which
+    /// it does.
+    pub(crate) fn behind(&mut self, command: &str) -> (Vec<u8>, String) {
+        let mark = FIRST_MARK + self.marks;
+        self.marks += 1;
+        (format!("{command}\nptob {mark:#x}\n").into_bytes(), format!("{mark:x}: "))
+    }
+
+    /// What stands before the mark, once it is there.
+    pub(crate) fn answer(text: &str, mark: &str) -> Option<String> {
+        let end = text.lines().position(|line| line.starts_with(mark))?;
+        Some(text.lines().take(end).collect::<Vec<_>>().join("\n"))
+    }
+}
+
 /// A crash that was started.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
     child: u32,
-    /// How many marks it was asked for.
-    marks: u64,
+    marks: CrashMark,
 }
 
 impl Recorder<'_> {
@@ -69,16 +91,14 @@ impl Recorder<'_> {
                 Err(reason) => return Ok(Err(reason)),
             },
         };
-        let mark = FIRST_MARK + session.marks;
-        session.marks += 1;
+        let (data, mark) = session.marks.behind(&line);
         self.crash = Some(session);
-        let data = format!("{line}\nptob {mark:#x}\n").into_bytes();
         match self.call(&Request::Feed { child: session.child, data })? {
             Reply::Done => {}
             Reply::Errno { .. } => return Ok(Err("crash does not run any more".to_owned())),
             other => return Err(unexpected("crash to take a command", &other)),
         }
-        let answer = self.until_mark(session.child, &format!("{mark:x}: "))?;
+        let answer = self.until_mark(session.child, &mark)?;
         let (Ok(text) | Err(text)) = &answer;
         transcript.push_str(&format!("crash> {line}\n{text}\n"));
         let Ok(text) = answer else {
@@ -86,7 +106,12 @@ impl Recorder<'_> {
             return Ok(Err("crash ended; see its output".to_owned()));
         };
         let mut failures = Vec::new();
-        check_text("output", command.output.as_ref(), text.as_bytes(), &mut failures);
+        let expected = command.output.as_ref();
+        let expected = expected.map(|check| check.expanded(|text| self.captures.expand(text)));
+        match expected.transpose() {
+            Ok(expected) => check_text("output", expected.as_ref(), text.as_bytes(), &mut failures),
+            Err(reason) => failures.push(reason),
+        }
         if let Some(pattern) = command.output.as_ref().and_then(|check| check.matches.as_ref()) {
             self.captures.set_groups(&pattern.0, &text);
         }
@@ -99,7 +124,7 @@ impl Recorder<'_> {
         let argv = ["/usr/bin/crash", "-s", "--no_scroll", &vmlinux, "/proc/kcore"];
         let env = ENVIRONMENT.map(str::to_owned).into();
         let child = self.spawn(argv.map(str::to_owned).into(), env, Stdin::Open)?;
-        Ok(child.map(|child| Session { child, marks: 0 }))
+        Ok(child.map(|child| Session { child, marks: CrashMark::default() }))
     }
 
     /// Collects what crash says, up to the mark. The error has what it said where it ended instead.
@@ -120,9 +145,8 @@ impl Recorder<'_> {
                 Reply::Said(said) => add(&mut text, &said),
                 other => return Err(unexpected("the output of crash", &other)),
             }
-            if let Some(end) = text.lines().position(|line| line.starts_with(mark)) {
-                let lines: Vec<&str> = text.lines().take(end).collect();
-                return Ok(Ok(lines.join("\n")));
+            if let Some(answer) = CrashMark::answer(&text, mark) {
+                return Ok(Ok(answer));
             }
             match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
                 Reply::Child(ChildState::Running) => self.drain(false)?,
@@ -133,5 +157,25 @@ impl Recorder<'_> {
                 other => return Err(unexpected("the end of crash", &other)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_at_its_mark() {
+        let mut marks = CrashMark::default();
+        let (first, _) = marks.behind("sym a");
+        assert_eq!(first, b"sym a\nptob 0xf71ab00000\n");
+        let (_, mark) = marks.behind("sym b");
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(CrashMark::answer(text, &mark).as_deref(), expect, "{text}");
+        };
+        check("one\ntwo\nf71ab00001: f71ab00001000\n", Some("one\ntwo"));
+        check("f71ab00001: f71ab00001000\n", Some(""));
+        check("one\nf71ab00000: f71ab00000000\n", None);
+        check("", None);
     }
 }

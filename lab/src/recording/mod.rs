@@ -22,7 +22,8 @@ mod tape;
 
 pub use left::Left;
 
-pub(crate) use crash::VMLINUX;
+pub(crate) use crash::{CrashMark, VMLINUX};
+pub(crate) use processes::ENVIRONMENT;
 
 use crate::{
     guest::{Guest, Module},
@@ -32,7 +33,7 @@ use crate::{
     report::StepResult,
     scenario::{Scenario, Step, Wanted},
     selftest::Case,
-    verdict::{Binaries, Splat, decode, find_splats, step_mark},
+    verdict::{Binaries, Said, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
 use protocol::{Reply, Request, WriteMode};
@@ -135,6 +136,17 @@ pub fn stored(directory: &Path) -> Result<(String, BTreeMap<String, String>)> {
     };
     let files = serde_json::from_slice(&bytes(FILES)?).with_context(|| format!("`{FILES}` is damaged"))?;
     Ok((String::from_utf8_lossy(&bytes(KERNEL_LOG)?).into_owned(), files))
+}
+
+/// What [`record`] kept of the stdout of these steps, as far as they had any.
+pub fn outputs(directory: &Path, steps: &BTreeSet<usize>) -> BTreeMap<usize, Said> {
+    let said = |step: &usize| {
+        let bytes = fs::read(directory.join(steps::kept_name(*step, "stdout"))).ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let whole = processes::is_whole(&text);
+        Some((*step, Said { text, whole }))
+    };
+    steps.iter().filter_map(said).collect()
 }
 
 /// Runs a scenario on a machine that has just booted. `directory` gets `trace.dat`, `kernel.log`
@@ -286,8 +298,9 @@ impl<'a> Recorder<'a> {
         for (index, step) in scenario.steps.iter().enumerate() {
             *stage = format!("step {} (`{}`)", index + 1, step.text);
             self.mark(index + 1)?;
-            // A tracer that is changed and a probe event that is removed clear the ring buffer.
-            if matches!(step.value, Step::Write(_) | Step::Unload(_)) {
+            // A tracer that is changed and a probe event that is removed clear the ring buffer; a script
+            // may do either.
+            if matches!(step.value, Step::Write(_) | Step::Unload(_) | Step::Shell(_)) {
                 self.drain(false)?;
             }
             let started = Instant::now();

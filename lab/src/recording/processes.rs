@@ -26,7 +26,7 @@ const SHOWN: usize = 12;
 const EXECUTABLE: u32 = 0o755;
 
 /// The environment of what a userland runs.
-pub(super) const ENVIRONMENT: [&str; 5] =
+pub(crate) const ENVIRONMENT: [&str; 5] =
     ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "TERM=dumb", "LC_ALL=C"];
 
 /// Ends a process at once.
@@ -292,6 +292,16 @@ fn whole_or_said(output: &[u8], dropped: u64) -> Cow<'_, [u8]> {
     if dropped == 0 || output.len() < OUTPUT_MAX as usize {
         return Cow::Borrowed(output);
     }
-    let note = format!("\n[ftrace-lab: {dropped} more bytes of output were dropped]\n");
+    let note = format!("\n{NOTE} {dropped} {NOTE_END}");
     Cow::Owned([output, note.as_bytes()].concat())
+}
+
+/// What stands around the number of bytes that were dropped.
+const NOTE: &str = "[ftrace-lab:";
+const NOTE_END: &str = "more bytes of output were dropped]\n";
+
+/// Whether a stored output is all that there was.
+pub(super) fn is_whole(output: &str) -> bool {
+    let noted = output.lines().next_back().is_some_and(|line| line.starts_with(NOTE));
+    !(noted && output.ends_with(NOTE_END))
 }

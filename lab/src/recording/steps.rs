@@ -123,12 +123,17 @@ impl Recorder<'_> {
 
     /// Stores a step's output; gives back its path below the scenario's directory.
     pub(super) fn keep(&self, number: usize, what: &str, data: &[u8]) -> Result<String, Death> {
-        let name = format!("steps/{number}-{what}.txt");
+        let name = kept_name(number, what);
         let path = self.directory.join(&name);
         let kept = fs::create_dir_all(self.directory.join("steps")).and_then(|()| fs::write(&path, data));
         kept.with_context(|| format!("cannot write `{}`", path.display())).map_err(Death::Lab)?;
         Ok(name)
     }
+}
+
+/// Where a step's output is kept below the scenario's directory.
+pub(super) fn kept_name(number: usize, what: &str) -> String {
+    format!("steps/{number}-{what}.txt")
 }
 
 pub(super) fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], failures: &mut Vec<String>) {

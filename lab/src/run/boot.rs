@@ -5,7 +5,7 @@ use crate::{
     kernel::{Kernel, indexed_vmlinux},
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec, Userland},
     recording::VMLINUX,
-    scenario::{Bootconfig, Wanted, WantedUserland},
+    scenario::{Bootconfig, ProgramName, Scenario, Wanted, WantedUserland},
 };
 use anyhow::Result;
 use std::{
@@ -49,6 +49,14 @@ pub(super) fn for_crash(
     Ok(modules.chain([(VMLINUX.to_owned(), vmlinux)]).collect())
 }
 
+/// Other people's programs that the scenario's scripts call, built for the userland in `tree`.
+pub(super) fn programs(scenario: &Scenario, guest: &Guest, tree: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let build = |(name, libraries): (&ProgramName, &Vec<ProgramName>)| {
+        Ok((name.to_string(), guest.programs.build(name, libraries, tree)?))
+    };
+    scenario.programs().map(build).collect()
+}
+
 /// Boots a machine with a whole userland.
 pub(crate) fn boot_userland(
     spec: &MachineSpec,
@@ -56,10 +64,10 @@ pub(crate) fn boot_userland(
     kernel: &Kernel,
     guest: &Guest,
     directory: &Path,
-    shared: impl FnOnce() -> Result<Vec<(String, PathBuf)>>,
+    shared: impl FnOnce(&Path) -> Result<Vec<(String, PathBuf)>>,
 ) -> Result<Machine, Death> {
     let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
-    let shared = shared().map_err(Death::Lab)?;
+    let shared = shared(&tree.path).map_err(Death::Lab)?;
     let agent = guest.agent.clone();
     let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
     Machine::boot_userland(spec, &userland, directory)

@@ -68,6 +68,18 @@ impl TextCheck {
         Ok(())
     }
 
+    /// The same with each text as `expand` makes it. A regular expression stays as it is.
+    pub fn expanded<E>(&self, expand: impl Fn(&str) -> Result<String, E>) -> Result<TextCheck, E> {
+        let all = |texts: &[String]| texts.iter().map(|text| expand(text)).collect::<Result<Vec<_>, E>>();
+        Ok(TextCheck {
+            equal: self.equal.as_deref().map(&expand).transpose()?,
+            contains: all(&self.contains)?,
+            never: all(&self.never)?,
+            matches: self.matches.clone(),
+            ends_with: self.ends_with.as_deref().map(&expand).transpose()?,
+        })
+    }
+
     /// Whether nothing is asked of the text.
     pub fn is_empty(&self) -> bool {
         *self == TextCheck::default()
@@ -243,6 +255,16 @@ mod tests {
         check("matches: '^b$'", "abc", Err("to match /^b$/"));
         check("ends_with: efd", "from efd\n", Ok(()));
         check("ends_with: efd", "efd!", Err("to end with \"efd\""));
+    }
+
+    #[test]
+    fn texts_may_stand_for_others_and_a_pattern_for_itself() {
+        let yaml = "{ equal: a, contains: [b, c], never: d, ends_with: e, matches: 'f{2}' }";
+        let parsed: TextCheck = serde_yaml::from_str(yaml).unwrap();
+        let expanded = parsed.expanded(|text| Ok::<_, ()>(format!("{text}{text}"))).unwrap();
+        let yaml = "{ equal: aa, contains: [bb, cc], never: dd, ends_with: ee, matches: 'f{2}' }";
+        assert_eq!(expanded, serde_yaml::from_str(yaml).unwrap());
+        assert_eq!(parsed.expanded(|text| Err(text.to_owned())).unwrap_err(), "a");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     TextCheck,
+    agrees::Agrees,
     amount::Amount,
     bind::Bind,
     graph::Graph,
@@ -47,6 +48,8 @@ one_keyed! {
         "stats" => Stats,
         /// The kernel log.
         "kernel_log" => KernelLog,
+        /// What another tool printed of the same events.
+        "agrees" => Agrees,
     }
 }
 

@@ -4,6 +4,7 @@
 //! only the whole can tell (an expectation about an event that nothing defines) is checked right
 //! after and gets its location from the item's path. A [`Scenario`] that exists is well-formed.
 
+mod agrees;
 mod allowed;
 mod amount;
 mod bind;
@@ -38,6 +39,7 @@ mod step;
 pub(crate) mod text;
 mod userland;
 
+pub use agrees::{Agrees, LinePattern};
 pub use allowed::Allowed;
 pub use amount::Amount;
 pub use bind::{Bind, Same};
@@ -76,7 +78,7 @@ pub use userland::{PackageName, UserlandName, WantedUserland};
 
 pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;
-pub(crate) use text::{FromText, from_text};
+pub(crate) use text::{FromText, excerpt, from_text};
 
 use crate::kernel::VersionReq;
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -313,6 +315,14 @@ impl Scenario {
     pub fn reads_memory(&self) -> bool {
         let inspects = |step: &Written<Step>| matches!(step.value, Step::Inspect(_));
         self.steps.iter().any(inspects) || self.dies.as_ref().is_some_and(|dies| !dies.backtrace.is_empty())
+    }
+
+    /// The programs that have to be built for its userland, each with its libraries.
+    pub fn programs(&self) -> impl Iterator<Item = (&ProgramName, &Vec<ProgramName>)> {
+        self.steps.iter().flat_map(|step| match &step.value {
+            Step::Shell(step) => step.programs.iter().collect(),
+            _ => Vec::new(),
+        })
     }
 
     /// The modules that have to be built for it.

@@ -4,7 +4,7 @@ use super::{
     Amount,
     keyed::verb_keyed,
     locate::{At, Problem},
-    names::{Line, ProbePoint},
+    names::{ArgName, Line, ProbePoint},
     nearest::unknown,
     text::FromText,
 };
@@ -36,6 +36,10 @@ pub struct Text {
     /// How many places there must be. Default: at least one.
     #[serde(default)]
     pub sites: Option<Amount>,
+    /// Keeps what was found for later steps: `${NAME}` is the first place's address, `${NAME_words}`
+    /// its instructions, eight hexadecimal digits each, and `${NAME_to}` where its branch goes.
+    #[serde(default, rename = "as")]
+    pub name: Option<ArgName>,
 }
 
 verb_keyed! {

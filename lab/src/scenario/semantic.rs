@@ -56,14 +56,14 @@ const FUNCTION_FIELDS: [&str; 3] = ["ip", "parent_ip", "args"];
 /// Events, steps and expectations that one file may have, each.
 const ITEMS_MAX: usize = 1000;
 
-type Checked = Result<(), Problem>;
+pub(super) type Checked = Result<(), Problem>;
 
-fn problem<T>(path: &[At], message: impl Into<String>) -> Result<T, Problem> {
+pub(super) fn problem<T>(path: &[At], message: impl Into<String>) -> Result<T, Problem> {
     Err(Problem { path: path.to_vec(), message: message.into() })
 }
 
 /// `path` and one more step.
-fn below(path: &[At], step: At) -> Vec<At> {
+pub(super) fn below(path: &[At], step: At) -> Vec<At> {
     [path, &[step]].concat()
 }
 
@@ -154,16 +154,16 @@ fn check_step(step: &Step, path: &[At]) -> Checked {
 }
 
 /// An event an expectation uses, with what it looks at there.
-struct Use<'a> {
-    event: &'a EventRef,
-    condition: Option<&'a Condition>,
-    path: Vec<At>,
+pub(super) struct Use<'a> {
+    pub(super) event: &'a EventRef,
+    pub(super) condition: Option<&'a Condition>,
+    pub(super) path: Vec<At>,
     /// Names bound by earlier events.
-    bound: &'a [String],
+    pub(super) bound: &'a [String],
 }
 
-struct Scope<'a> {
-    document: &'a Document,
+pub(super) struct Scope<'a> {
+    pub(super) document: &'a Document,
 }
 
 impl Scope<'_> {
@@ -208,10 +208,11 @@ impl Scope<'_> {
             }
             Expectation::Stats(stats) => self.check_stats(stats, path),
             Expectation::KernelLog(_) => Ok(()),
+            Expectation::Agrees(agrees) => self.check_agrees(agrees, path),
         }
     }
 
-    fn check_use(&self, used: &Use<'_>) -> Checked {
+    pub(super) fn check_use(&self, used: &Use<'_>) -> Checked {
         self.check_event(used.event, &below(&used.path, At::Key("event")))?;
         let Some(condition) = used.condition else { return Ok(()) };
         let path = below(&used.path, At::Key("where"));
@@ -228,7 +229,7 @@ impl Scope<'_> {
     }
 
     /// Whether something defines the event: `trace`, ftrace itself, or, for `SYSTEM:NAME`, the kernel.
-    fn check_event(&self, event: &EventRef, path: &[At]) -> Checked {
+    pub(super) fn check_event(&self, event: &EventRef, path: &[At]) -> Checked {
         let events = &self.document.trace.events;
         let named: Vec<_> = events.iter().filter(|spec| spec.name() == event.name).collect();
         if let Some(group) = &event.group {
@@ -279,7 +280,7 @@ impl Scope<'_> {
     }
 
     /// Whether the event has the field, where its fields are known.
-    fn check_field(&self, event: &EventRef, field: &str, path: &[At]) -> Checked {
+    pub(super) fn check_field(&self, event: &EventRef, field: &str, path: &[At]) -> Checked {
         let same = |spec: &&EventSpec| {
             spec.name() == event.name && event.group.as_deref().is_none_or(|group| group == spec.group())
         };

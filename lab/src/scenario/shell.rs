@@ -18,6 +18,11 @@ pub struct Shell {
     /// Workloads that it calls: each is at `/workloads/NAME`.
     #[serde(default)]
     pub workloads: Vec<ProgramName>,
+    /// Programs of `guest/programs` that it calls, each with the libraries that it is compiled against,
+    /// as in `{ exec-open: [tracefs, traceevent] }`; their packages must be among the userland's. Each
+    /// is at `${shared}/NAME`.
+    #[serde(default)]
+    pub programs: BTreeMap<ProgramName, Vec<ProgramName>>,
     /// Its environment beside the guest's own.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -46,7 +51,8 @@ pub struct Crash {
 pub struct CrashCommand {
     /// The command, as in `struct file.f_op ${file}`. `${name}` is what an earlier step captured.
     pub run: Line,
-    /// What it must say. Named groups of `matches:` are captured for later commands and steps.
+    /// What it must say, `${name}` again being what was captured, but not in `matches:`, whose named
+    /// groups are captured for later commands and steps.
     #[serde(default)]
     pub output: Option<TextCheck>,
 }

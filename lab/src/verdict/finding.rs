@@ -1,7 +1,7 @@
 //! What every expectation is once it runs: something that looks at events one by one, keeps a
 //! bounded amount of them, and says in the end what it found.
 
-use super::{OutcomeStatus, losses::Losses, observed::Observed};
+use super::{OutcomeStatus, Said, losses::Losses, observed::Observed};
 use std::collections::BTreeMap;
 
 /// An expectation at work.
@@ -23,6 +23,8 @@ pub(super) struct After<'a> {
     pub(super) lost: String,
     pub(super) kernel_log: &'a str,
     pub(super) files: &'a BTreeMap<String, String>,
+    /// What steps wrote to stdout, by their numbers from 1.
+    pub(super) outputs: &'a BTreeMap<usize, Said>,
 }
 
 impl After<'_> {

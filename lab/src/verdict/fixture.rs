@@ -4,7 +4,7 @@
 //! unsigned, `+8` unsigned), a text (`"x"`), a symbol (`@vfs_write+4`), or a list (`[1,2]`). A
 //! line `LOST CPU NUMBER AFTER BEFORE` is a loss, `-` standing for unknown.
 
-use super::{Judge, Observed, Outcome, OutcomeStatus};
+use super::{Judge, Observed, Outcome, OutcomeStatus, Said};
 use crate::{
     scenario::Scenario,
     trace::{Loss, Value},
@@ -124,6 +124,17 @@ fn loss(words: &str) -> Loss {
 
 /// Judges the expectations of a scenario file on a trace.
 pub(super) fn judge_all(source: &str, trace: &str, log: &str, files: &[(&str, &str)]) -> Vec<Outcome> {
+    judge_with(source, trace, log, files, &BTreeMap::new())
+}
+
+/// The same, with what steps wrote to stdout.
+pub(super) fn judge_with(
+    source: &str,
+    trace: &str,
+    log: &str,
+    files: &[(&str, &str)],
+    outputs: &BTreeMap<usize, Said>,
+) -> Vec<Outcome> {
     let scenario = Scenario::parse(Path::new("x.yaml"), source).unwrap_or_else(|error| panic!("{error}"));
     let mut judge = Judge::new(&scenario);
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -134,7 +145,7 @@ pub(super) fn judge_all(source: &str, trace: &str, log: &str, files: &[(&str, &s
     }
     let files =
         files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect::<BTreeMap<_, _>>();
-    judge.finish(log, &files)
+    judge.finish(log, &files, outputs)
 }
 
 /// Judges one expectation, which must end with `status` and these texts in its detail; gives back

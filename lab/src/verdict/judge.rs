@@ -1,7 +1,8 @@
 //! Feeds every expectation of a scenario from one pass over a trace.
 
 use super::{
-    Outcome,
+    Outcome, Said,
+    agreement::Agreement,
     count::Counting,
     counters::{BUFFER_STATS, Counters, Histogram, KPROBE_PROFILE, LogCheck},
     finding::{After, Evaluate},
@@ -15,7 +16,7 @@ use super::{
     values::{Ordered, Unordered},
 };
 use crate::{
-    scenario::{DEFAULT_BUFFER_KB, EventRef, Expectation, Scenario},
+    scenario::{DEFAULT_BUFFER_KB, EventRef, Expectation, Scenario, Written},
     trace::{Item, Loss, Trace},
 };
 use anyhow::Result;
@@ -33,6 +34,8 @@ pub struct Evidence<'a> {
     pub kernel_log: &'a str,
     /// What [`Scenario::evidence_files`] asked for: path below tracefs, `*` replaced, and content.
     pub files: &'a BTreeMap<String, String>,
+    /// What [`Scenario::evidence_outputs`] asked for: steps from 1, and what they wrote to stdout.
+    pub outputs: &'a BTreeMap<usize, Said>,
 }
 
 /// Judges every expectation of a scenario, in the order of its file, in one pass over the trace.
@@ -48,7 +51,7 @@ pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(judge.finish(evidence.kernel_log, evidence.files))
+    Ok(judge.finish(evidence.kernel_log, evidence.files, evidence.outputs))
 }
 
 /// The expectations of a scenario at work.
@@ -112,12 +115,18 @@ impl Judge {
     }
 
     /// The outcomes, in the order of the file. `files` are what
-    /// [`Scenario::evidence_files`] asked for, by path.
-    pub fn finish(self, kernel_log: &str, files: &BTreeMap<String, String>) -> Vec<Outcome> {
+    /// [`Scenario::evidence_files`] asked for, by path, and `outputs` what
+    /// [`Scenario::evidence_outputs`] did, by step.
+    pub fn finish(
+        self,
+        kernel_log: &str,
+        files: &BTreeMap<String, String>,
+        outputs: &BTreeMap<usize, Said>,
+    ) -> Vec<Outcome> {
         let event_bytes = self.bytes.checked_div(self.events).unwrap_or(64);
         let lost =
             if self.losses.any() { self.losses.describe(self.buffer_kb, event_bytes) } else { String::new() };
-        let after = After { losses: &self.losses, lost, kernel_log, files };
+        let after = After { losses: &self.losses, lost, kernel_log, files, outputs };
         let outcome = |(text, running): (String, Box<dyn Evaluate>)| {
             let finding = running.finish(&after);
             Outcome { text, status: finding.status, detail: finding.detail }
@@ -129,6 +138,7 @@ impl Judge {
 fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate> {
     match expectation {
         Expectation::Count(count) => Box::new(Counting::of_count(count)),
+        Expectation::Agrees(agrees) => Box::new(Agreement::new(agrees)),
         Expectation::Values(values) => Box::new(Ordered::new(values)),
         Expectation::Set(set) => Box::new(Unordered::new(set)),
         Expectation::Never(never) => Box::new(Counting::of_never(never)),
@@ -174,5 +184,14 @@ impl Scenario {
             }
         }
         files.into_iter().collect()
+    }
+
+    /// Steps, counted from 1, whose stdout expectations need.
+    pub fn evidence_outputs(&self) -> BTreeSet<usize> {
+        let step = |item: &Written<Expectation>| match &item.value {
+            Expectation::Agrees(agrees) => Some(agrees.step),
+            _ => None,
+        };
+        self.expect.iter().filter_map(step).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! changed is inconclusive; what they could not have changed is passed or failed all the same, and
 //! each evaluator says at its `finish` which is which.
 
+mod agreement;
 mod comparison;
 mod conclude;
 mod condition;
@@ -26,6 +27,7 @@ mod stack;
 mod status;
 mod values;
 
+pub use agreement::Said;
 pub use conclude::conclude;
 pub use condition::Condition;
 pub use filter::Filter;
@@ -37,6 +39,8 @@ pub use splat::{
 };
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 
+#[cfg(test)]
+mod agreement_tests;
 #[cfg(test)]
 mod counters_tests;
 #[cfg(test)]

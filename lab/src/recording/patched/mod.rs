@@ -1,5 +1,6 @@
 //! Text steps: instructions of the running kernel, read and compared.
 
+mod capture;
 mod compare;
 mod places;
 mod slot;
@@ -134,6 +135,7 @@ impl Recorder<'_> {
             return Ok(vec![reason]);
         }
         let words = self.instructions(addresses(step, &places))?;
+        capture::keep(step, &places, &words, &mut self.captures);
         let mut failures = self.differences(step, &places, &words)?;
         failures.extend(self.wrong_ops(step, &places, &words)?);
         if let Some(patched) = &mut self.patched {
