@@ -368,7 +368,7 @@ fn record(
         boot::fit_for_crash(&mut spec, kernel);
     }
     let machine = match (&scenario.userland, scenario.fresh) {
-        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, |tree| {
+        (Some(wanted), _) => boot_userland(&spec, wanted, guest, directory, |tree| {
             let mut shared = programs(scenario, guest, tree)?;
             if scenario.attaches_crash() {
                 shared.extend(for_crash(kernel, guest, &modules)?);

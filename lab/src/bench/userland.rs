@@ -32,7 +32,7 @@ pub fn userland(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figur
     let guest = guest::build(cache, root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
     let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
-    let tree = guest.userlands.tree(&wanted, &kernel)?.path;
+    let tree = guest.userlands.tree(&wanted)?.path;
     let path = root.join(SCENARIO);
     let scenario = Scenario::load(&path)?;
     let found = Found { name: "userland".to_owned(), path };
@@ -42,7 +42,7 @@ pub fn userland(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figur
     for round in 0..ROUNDS {
         let mut add = |name, value| seconds.entry(name).or_default().push(value);
         let started = Instant::now();
-        drop(boot_userland(&spec, &wanted, &kernel, &guest, directory, |_| Ok(Vec::new()))?);
+        drop(boot_userland(&spec, &wanted, &guest, directory, |_| Ok(Vec::new()))?);
         add("userland_boot_seconds", started.elapsed().as_secs_f64());
         add("stock_vmtest_to_end_of_command_seconds", stock::boot(&kernel, &tree, directory)?.command);
         let run = directory.join(format!("run-{round}"));

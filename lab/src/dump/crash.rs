@@ -64,9 +64,9 @@ pub fn by_crash(cache: &Cache, root: &Path, found: &FoundDump, progress: &Progre
     let _task = progress.task("looking at the memory with crash, in a guest", None);
     let spec = machine_spec(&kernel, &guest);
     let shared = |_: &Path| Ok(shared(found));
-    let mut machine = boot_userland(&spec, &wanted, &kernel, &guest, place.path(), shared)?;
+    let mut machine = boot_userland(&spec, &wanted, &guest, place.path(), shared)?;
     let mut empty = empty_ring_buffer(&mut machine)?;
-    let mut session = Session::start(&mut machine)?;
+    let mut session = Session::start(&mut machine, &kernel.version)?;
     let mut answers = String::new();
     // Where it finds nothing for a module, it says so in its list.
     session.ask(&format!("mod -S {}", crate::machine::SHARED))?;

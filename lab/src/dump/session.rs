@@ -1,8 +1,9 @@
 //! The crash utility on a dump, in a guest: asked command by command.
 
 use crate::{
+    kernel::KernelVersion,
     machine::{Machine, SHARED},
-    recording::{CrashMark, ENVIRONMENT, VMLINUX},
+    recording::{CrashMark, ENVIRONMENT, VMLINUX, crash_command},
 };
 use anyhow::{Context, Result, bail};
 use protocol::{ChildState, Output, Reply, Request, Stdin};
@@ -30,11 +31,11 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts crash on the files that are shared with the guest.
-    pub(super) fn start(machine: &'a mut Machine) -> Result<Session<'a>> {
+    /// Starts crash on the files that are shared with the guest, of this kernel.
+    pub(super) fn start(machine: &'a mut Machine, kernel: &KernelVersion) -> Result<Session<'a>> {
         let until = Instant::now() + DEADLINE;
         let [vmlinux, vmcore] = [VMLINUX, VMCORE].map(|name| format!("{SHARED}/{name}"));
-        let argv = ["/usr/bin/crash", "-s", "--no_scroll", &vmlinux, &vmcore].map(str::to_owned).into();
+        let argv = crash_command(kernel, &[&vmlinux, &vmcore]);
         let env = ENVIRONMENT.map(str::to_owned).into();
         let spawn = Request::Spawn { argv, env, stdin: Stdin::Open, output_max: KEPT };
         match machine.call(&spawn, DEADLINE)? {

@@ -5,6 +5,7 @@
 
 use super::{Recorder, processes::ENVIRONMENT, steps::check_text, unexpected};
 use crate::{
+    kernel::KernelVersion,
     machine::{Death, SHARED},
     scenario::{Crash, CrashCommand},
 };
@@ -15,6 +16,28 @@ pub(crate) const VMLINUX: &str = "vmlinux";
 
 /// How long one wait for crash is; between waits the trace is drained.
 const WAIT_MILLIS: u32 = 50;
+
+/// What crash has to be told to leave alone in some kernels.
+const QUIRKS: [Quirk; 1] = [Quirk {
+    since: (7, 0),
+    option: "--no_kmem_cache",
+    // "invalid structure member offset: kmem_cache_s_num", as soon as it begins (crash 8.0.6 on 7.2).
+    _why: "it looks for what slab caches had in older kernels",
+}];
+
+struct Quirk {
+    /// The first version with it.
+    since: (u32, u32),
+    option: &'static str,
+    _why: &'static str,
+}
+
+/// The command line of crash, silent and without a pager, on `files` of this kernel.
+pub(crate) fn crash_command(kernel: &KernelVersion, files: &[&str]) -> Vec<String> {
+    let quirks = QUIRKS.iter().filter(|quirk| (kernel.major, kernel.minor) >= quirk.since);
+    let options = ["/usr/bin/crash", "-s", "--no_scroll"].into_iter().chain(quirks.map(|quirk| quirk.option));
+    options.chain(files.iter().copied()).map(str::to_owned).collect()
+}
 
 /// The most bytes of one command's output that are kept.
 const ANSWER_MAX: usize = 1 << 20;
@@ -120,10 +143,9 @@ impl Recorder<'_> {
 
     fn start_crash(&mut self) -> Result<Result<Session, String>, Death> {
         let vmlinux = format!("{SHARED}/{VMLINUX}");
-        // Silent, and without a pager.
-        let argv = ["/usr/bin/crash", "-s", "--no_scroll", &vmlinux, "/proc/kcore"];
+        let argv = crash_command(&self.kernel.version, &[&vmlinux, "/proc/kcore"]);
         let env = ENVIRONMENT.map(str::to_owned).into();
-        let child = self.spawn(argv.map(str::to_owned).into(), env, Stdin::Open)?;
+        let child = self.spawn(argv, env, Stdin::Open)?;
         Ok(child.map(|child| Session { child, marks: CrashMark::default() }))
     }
 

@@ -22,7 +22,7 @@ mod tape;
 
 pub use left::Left;
 
-pub(crate) use crash::{CrashMark, VMLINUX};
+pub(crate) use crash::{CrashMark, VMLINUX, crash_command};
 pub(crate) use processes::ENVIRONMENT;
 
 use crate::{

@@ -61,12 +61,11 @@ pub(super) fn programs(scenario: &Scenario, guest: &Guest, tree: &Path) -> Resul
 pub(crate) fn boot_userland(
     spec: &MachineSpec,
     wanted: &WantedUserland,
-    kernel: &Kernel,
     guest: &Guest,
     directory: &Path,
     shared: impl FnOnce(&Path) -> Result<Vec<(String, PathBuf)>>,
 ) -> Result<Machine, Death> {
-    let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
+    let tree = guest.userlands.tree(wanted).map_err(Death::Lab)?;
     let shared = shared(&tree.path).map_err(Death::Lab)?;
     let agent = guest.agent.clone();
     let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
