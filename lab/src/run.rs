@@ -29,8 +29,9 @@ use crate::{
 };
 use ahead::Ahead;
 use anyhow::{Context, Result, bail};
+pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
-use boot::{boot, boot_userland, for_crash, programs};
+use boot::{boot, for_crash, programs};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
@@ -366,8 +367,11 @@ fn record(
     }
     let mut spec = machine_spec(kernel, guest);
     spec.cmdline.extend(plan::cmdline(scenario));
+    if scenario.attaches_crash() {
+        boot::fit_for_crash(&mut spec, kernel);
+    }
     let machine = match (&scenario.userland, scenario.fresh) {
-        (Some(wanted), _) => boot_userland(&spec, wanted, kernel, guest, directory, |tree| {
+        (Some(wanted), _) => boot_userland(&spec, wanted, guest, directory, |tree| {
             let mut shared = programs(scenario, guest, tree)?;
             if scenario.attaches_crash() {
                 shared.extend(for_crash(kernel, guest, &modules)?);

@@ -27,6 +27,8 @@ enum Name {
     Isolation,
     /// A million events: decode and judge against trace-cmd report, and raw drain against text
     Trace,
+    /// A whole Debian userland: its boot beside vmtest's own, crash's attach, and drgn's look
+    Userland,
 }
 
 impl Bench {
@@ -41,6 +43,7 @@ impl Bench {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Isolation => bench::isolation(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,
+            Name::Userland => bench::userland(&cache, root(), &progress)?,
         };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);

@@ -1,6 +1,6 @@
 //! `cargo xtask lab crash`
 
-use crate::exit;
+use crate::{exit, root};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::{
@@ -46,7 +46,10 @@ impl Crash {
         let found = dump::find(&cache, &self.result)?;
         let drgn = match Reader::of(Drgn::obtain(&cache, &progress)) {
             Reader::Drgn(drgn) => drgn,
-            Reader::Crash(no_drgn) => return Err(no_drgn.into()),
+            Reader::Crash(no_drgn) => {
+                progress.line(format!("{no_drgn}\nso crash looks at it, in a guest"));
+                return self.by_crash(&cache, &found, &progress);
+            }
         };
         self.print(&found, &drgn)?;
         if !self.batch && stdin().is_terminal() {
@@ -58,16 +61,30 @@ impl Crash {
         Ok(exit::SUCCESS)
     }
 
+    /// As [`Crash::print`], by crash in a guest.
+    fn by_crash(&self, cache: &Cache, found: &FoundDump, progress: &Progress) -> Result<u8> {
+        let said = dump::by_crash(cache, root(), found, progress)?;
+        println!("{}", said.answers.trim_end());
+        self.print_trace(found, Some(&said.trace))?;
+        println!("memory: {}", found.dump.vmcore.display());
+        Ok(exit::SUCCESS)
+    }
+
     fn print(&self, found: &FoundDump, drgn: &Drgn) -> Result<()> {
         let post_mortem = found.dump.post_mortem(drgn, true, &found.build.roots())?;
         print!("{post_mortem}");
-        match &post_mortem.trace {
+        self.print_trace(found, post_mortem.trace.as_ref())?;
+        println!("memory: {}", found.dump.vmcore.display());
+        Ok(())
+    }
+
+    fn print_trace(&self, found: &FoundDump, trace: Option<&Part<RingBuffer>>) -> Result<()> {
+        match trace {
             Some(Part::Found(ring_buffer)) if ring_buffer.is_empty() => println!("the ring buffer is empty"),
             Some(Part::Found(ring_buffer)) => self.print_events(found, ring_buffer)?,
             Some(Part::Missing(reason)) => println!("the ring buffer cannot be read: {reason}"),
             None => {}
         }
-        println!("memory: {}", found.dump.vmcore.display());
         Ok(())
     }
 

@@ -64,7 +64,7 @@ pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress
     figures.insert("panic_to_verdict_seconds".to_owned(), bench.panic(&root.join(PANIC))?);
     drop(task);
     let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
-    let tree = bench.guest.userlands.tree(&wanted, &bench.kernel)?.path;
+    let tree = bench.guest.userlands.tree(&wanted)?.path;
     let task = progress.task("measuring stock boots by vmtest", None);
     figures.extend(bench.stock(&tree)?);
     let ratio = figures["stock_vmtest_seconds"] / figures["restore_to_first_answer_seconds"];

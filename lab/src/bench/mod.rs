@@ -5,10 +5,12 @@ mod growth;
 mod isolation;
 mod stock;
 mod trace;
+mod userland;
 
 pub use boot::boot;
 pub use isolation::isolation;
 pub use trace::trace;
+pub use userland::userland;
 
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};

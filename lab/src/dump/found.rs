@@ -27,6 +27,8 @@ use std::{
 pub struct FoundDump {
     /// The dump, with its kernel and every module of the cache.
     pub dump: Dump,
+    /// Its kernel, as the result names it.
+    pub kernel: KernelInfo,
     /// The build of its kernel.
     pub build: FoundBuild,
     /// The directory of the scenario.
@@ -41,7 +43,7 @@ pub fn find(cache: &Cache, directory: &Path) -> Result<FoundDump> {
     let vmcore = directory.join(VMCORE);
     let build = build_of(cache, &kernel, &vmcore)?;
     let modules = modules(cache, &build)?;
-    Ok(FoundDump { dump: Dump { vmcore, vmlinux: build.vmlinux(), modules }, build, directory })
+    Ok(FoundDump { dump: Dump { vmcore, vmlinux: build.vmlinux(), modules }, kernel, build, directory })
 }
 
 /// The directory of the scenario with the dump, and its kernel.

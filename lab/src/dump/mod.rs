@@ -2,6 +2,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `crash` | the same by the crash utility in a guest, where there is no drgn |
+//! | `session` | that crash, asked command by command |
 //! | `ask` | runs drgn as a child with a request, a deadline and a bound on its answer |
 //! | `questions` | values, where pointers point, how many tasks: `inspect:` asks while a guest waits |
 //! | `post_mortem` | what a kernel died of: message, backtrace, modules |
@@ -12,11 +14,14 @@
 //! it, and talks JSON. A dump is a guest's word, so nothing in it is taken for more than data.
 
 mod ask;
+mod crash;
 mod found;
 mod post_mortem;
 mod questions;
 mod ring_buffer;
+mod session;
 
+pub use crash::{FoundByCrash, by_crash};
 pub use found::{FoundDump, find};
 pub use post_mortem::{DeathScene, LoadedModule, Part, PostMortem};
 pub use questions::{Answer, Question, Value};

@@ -15,17 +15,17 @@ const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingBuffer {
-    cpus: u32,
-    header_page: String,
+    pub(super) cpus: u32,
+    pub(super) header_page: String,
     /// System and text.
-    formats: Vec<(String, String)>,
-    saved_cmdlines: String,
-    printk_formats: String,
+    pub(super) formats: Vec<(String, String)>,
+    pub(super) saved_cmdlines: String,
+    pub(super) printk_formats: String,
     /// Functions of modules, as /proc/kallsyms has them.
-    symbols: String,
-    clock: String,
+    pub(super) symbols: String,
+    pub(super) clock: String,
     /// CPU and, in hexadecimal digits, a sub-buffer: the oldest of each CPU first.
-    pages: Vec<(u32, String)>,
+    pub(super) pages: Vec<(u32, String)>,
 }
 
 impl RingBuffer {

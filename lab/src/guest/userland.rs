@@ -9,7 +9,6 @@ use crate::{
         apt::{Apt, Choice},
         deb,
     },
-    kernel::{Kernel, KernelVersion, VersionReq},
     progress::Progress,
     scenario::{PackageName, WantedUserland},
 };
@@ -36,21 +35,10 @@ const FILE_MAX: u64 = 64 << 10;
 struct Userland {
     /// The Debian suite.
     suite: String,
-    /// Kernels that want another suite's tools. The first that fits counts.
-    #[serde(default)]
-    others: Vec<OtherSuite>,
     /// The guest's memory, as QEMU writes sizes.
     memory: String,
     /// The packages that are wanted for themselves.
     packages: Vec<PackageName>,
-}
-
-/// A suite for some kernels.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OtherSuite {
-    kernel: VersionReq,
-    suite: String,
 }
 
 /// What an unpacked tree lacks, since it is not configured.
@@ -119,7 +107,7 @@ pub struct Userlands {
     known: Arc<Mutex<BTreeMap<(String, WantedUserland), PathBuf>>>,
 }
 
-/// A userland for one kernel.
+/// A userland, unpacked.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// The root directory.
@@ -139,18 +127,18 @@ impl Userlands {
         &self.cache
     }
 
-    /// The tree for this kernel, fetched if the suite has other packages now than those in the cache.
-    pub fn tree(&self, wanted: &WantedUserland, kernel: &Kernel) -> Result<Tree> {
+    /// The tree, fetched if the suite has other packages now than those in the cache.
+    pub fn tree(&self, wanted: &WantedUserland) -> Result<Tree> {
         let userland = Userland::load(&self.files, wanted.name.as_str())?;
-        let suite = userland.suite(&kernel.version);
         let mut known = self.known.lock().map_err(|_| anyhow!("a worker panicked"))?;
-        let key = (suite.to_owned(), wanted.clone());
+        let key = (userland.suite.clone(), wanted.clone());
         let path = match known.get(&key) {
             Some(path) => path.clone(),
             None => {
                 let packages: Vec<&str> =
                     userland.packages.iter().chain(&wanted.packages).map(PackageName::as_str).collect();
-                let path = tree(&self.cache, wanted.name.as_str(), suite, &packages, &self.progress)?;
+                let path =
+                    tree(&self.cache, wanted.name.as_str(), &userland.suite, &packages, &self.progress)?;
                 known.insert(key, path.clone());
                 path
             }
@@ -215,12 +203,6 @@ impl Userland {
         ensure!(!userland.packages.is_empty(), "packages: expected at least one");
         Ok(userland)
     }
-
-    /// The suite whose tools fit the kernel.
-    fn suite(&self, kernel: &KernelVersion) -> &str {
-        let other = self.others.iter().find(|other| other.kernel.matches(kernel));
-        other.map_or(&self.suite, |other| &other.suite)
-    }
 }
 
 impl FixUp {
@@ -257,13 +239,9 @@ mod tests {
 
     #[test]
     fn a_userland_is_a_suite_and_packages() {
-        let userland = Userland::parse(
-            "{ suite: trixie, others: [{ kernel: '>=7', suite: sid }], memory: 2G, packages: [bash, gcc] }",
-        );
+        let userland = Userland::parse("{ suite: trixie, memory: 2G, packages: [bash, gcc] }");
         let userland = userland.unwrap();
         assert_eq!(userland.packages.iter().map(PackageName::as_str).collect::<Vec<_>>(), ["bash", "gcc"]);
-        let suite = |version: &str| userland.suite(&version.parse().unwrap()).to_owned();
-        assert_eq!((suite("6.12.107"), suite("7.2.13")), ("trixie".into(), "sid".into()));
         let check = |text: &str, expect: &str| {
             let error = format!("{:#}", Userland::parse(text).unwrap_err());
             assert!(error.contains(expect), "`{expect}` is not in `{error}`");

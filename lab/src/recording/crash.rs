@@ -5,6 +5,7 @@
 
 use super::{Recorder, processes::ENVIRONMENT, steps::check_text, unexpected};
 use crate::{
+    kernel::KernelVersion,
     machine::{Death, SHARED},
     scenario::{Crash, CrashCommand},
 };
@@ -16,18 +17,62 @@ pub(crate) const VMLINUX: &str = "vmlinux";
 /// How long one wait for crash is; between waits the trace is drained.
 const WAIT_MILLIS: u32 = 50;
 
+/// What crash has to be told to leave alone in some kernels.
+const QUIRKS: [Quirk; 1] = [Quirk {
+    since: (7, 0),
+    option: "--no_kmem_cache",
+    // "invalid structure member offset: kmem_cache_s_num", as soon as it begins (crash 8.0.6 on 7.2).
+    _why: "it looks for what slab caches had in older kernels",
+}];
+
+struct Quirk {
+    /// The first version with it.
+    since: (u32, u32),
+    option: &'static str,
+    _why: &'static str,
+}
+
+/// The command line of crash, silent and without a pager, on `files` of this kernel.
+pub(crate) fn crash_command(kernel: &KernelVersion, files: &[&str]) -> Vec<String> {
+    let quirks = QUIRKS.iter().filter(|quirk| (kernel.major, kernel.minor) >= quirk.since);
+    let options = ["/usr/bin/crash", "-s", "--no_scroll"].into_iter().chain(quirks.map(|quirk| quirk.option));
+    options.chain(files.iter().copied()).map(str::to_owned).collect()
+}
+
 /// The most bytes of one command's output that are kept.
 const ANSWER_MAX: usize = 1 << 20;
 
 /// Page frames that no guest has: `ptob` tells of each where it would be, and asks nobody for it.
 const FIRST_MARK: u64 = 0x00f7_1ab0_0000;
 
+/// How the end of an answer is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CrashMark {
+    /// How many there were.
+    marks: u64,
+}
+
+impl CrashMark {
+    /// What crash is given to do `command` and then tell that it has, and how the line begins by which
+    /// it does.
+    pub(crate) fn behind(&mut self, command: &str) -> (Vec<u8>, String) {
+        let mark = FIRST_MARK + self.marks;
+        self.marks += 1;
+        (format!("{command}\nptob {mark:#x}\n").into_bytes(), format!("{mark:x}: "))
+    }
+
+    /// What stands before the mark, once it is there.
+    pub(crate) fn answer(text: &str, mark: &str) -> Option<String> {
+        let end = text.lines().position(|line| line.starts_with(mark))?;
+        Some(text.lines().take(end).collect::<Vec<_>>().join("\n"))
+    }
+}
+
 /// A crash that was started.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Session {
     child: u32,
-    /// How many marks it was asked for.
-    marks: u64,
+    marks: CrashMark,
 }
 
 impl Recorder<'_> {
@@ -69,16 +114,14 @@ impl Recorder<'_> {
                 Err(reason) => return Ok(Err(reason)),
             },
         };
-        let mark = FIRST_MARK + session.marks;
-        session.marks += 1;
+        let (data, mark) = session.marks.behind(&line);
         self.crash = Some(session);
-        let data = format!("{line}\nptob {mark:#x}\n").into_bytes();
         match self.call(&Request::Feed { child: session.child, data })? {
             Reply::Done => {}
             Reply::Errno { .. } => return Ok(Err("crash does not run any more".to_owned())),
             other => return Err(unexpected("crash to take a command", &other)),
         }
-        let answer = self.until_mark(session.child, &format!("{mark:x}: "))?;
+        let answer = self.until_mark(session.child, &mark)?;
         let (Ok(text) | Err(text)) = &answer;
         transcript.push_str(&format!("crash> {line}\n{text}\n"));
         let Ok(text) = answer else {
@@ -100,11 +143,10 @@ impl Recorder<'_> {
 
     fn start_crash(&mut self) -> Result<Result<Session, String>, Death> {
         let vmlinux = format!("{SHARED}/{VMLINUX}");
-        // Silent, and without a pager.
-        let argv = ["/usr/bin/crash", "-s", "--no_scroll", &vmlinux, "/proc/kcore"];
+        let argv = crash_command(&self.kernel.version, &[&vmlinux, "/proc/kcore"]);
         let env = ENVIRONMENT.map(str::to_owned).into();
-        let child = self.spawn(argv.map(str::to_owned).into(), env, Stdin::Open)?;
-        Ok(child.map(|child| Session { child, marks: 0 }))
+        let child = self.spawn(argv, env, Stdin::Open)?;
+        Ok(child.map(|child| Session { child, marks: CrashMark::default() }))
     }
 
     /// Collects what crash says, up to the mark. The error has what it said where it ended instead.
@@ -125,9 +167,8 @@ impl Recorder<'_> {
                 Reply::Said(said) => add(&mut text, &said),
                 other => return Err(unexpected("the output of crash", &other)),
             }
-            if let Some(end) = text.lines().position(|line| line.starts_with(mark)) {
-                let lines: Vec<&str> = text.lines().take(end).collect();
-                return Ok(Ok(lines.join("\n")));
+            if let Some(answer) = CrashMark::answer(&text, mark) {
+                return Ok(Ok(answer));
             }
             match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
                 Reply::Child(ChildState::Running) => self.drain(false)?,
@@ -138,5 +179,25 @@ impl Recorder<'_> {
                 other => return Err(unexpected("the end of crash", &other)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_at_its_mark() {
+        let mut marks = CrashMark::default();
+        let (first, _) = marks.behind("sym a");
+        assert_eq!(first, b"sym a\nptob 0xf71ab00000\n");
+        let (_, mark) = marks.behind("sym b");
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(CrashMark::answer(text, &mark).as_deref(), expect, "{text}");
+        };
+        check("one\ntwo\nf71ab00001: f71ab00001000\n", Some("one\ntwo"));
+        check("f71ab00001: f71ab00001000\n", Some(""));
+        check("one\nf71ab00000: f71ab00000000\n", None);
+        check("", None);
     }
 }

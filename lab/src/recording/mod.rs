@@ -22,7 +22,8 @@ mod tape;
 
 pub use left::Left;
 
-pub(crate) use crash::VMLINUX;
+pub(crate) use crash::{CrashMark, VMLINUX, crash_command};
+pub(crate) use processes::ENVIRONMENT;
 
 use crate::{
     guest::{Guest, Module},
@@ -302,7 +303,9 @@ impl<'a> Recorder<'a> {
             if matches!(step.value, Step::Write(_) | Step::Unload(_) | Step::Shell(_)) {
                 self.drain(false)?;
             }
+            let started = Instant::now();
             let result = self.step(index + 1, step);
+            let seconds = started.elapsed().as_secs_f64();
             let ended = result.as_ref().err().map(|_| StepResult {
                 text: step.text.clone(),
                 detail: match self.testing.take() {
@@ -310,10 +313,11 @@ impl<'a> Recorder<'a> {
                     None => "it did not end".into(),
                 },
                 cases: std::mem::take(&mut self.cases),
+                seconds,
                 ..StepResult::default()
             });
             recording.steps.extend(ended);
-            recording.steps.push(result?);
+            recording.steps.push(StepResult { seconds, ..result? });
             if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::Insert(_)) {
                 self.learn_formats()?;
             }

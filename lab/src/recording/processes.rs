@@ -26,7 +26,7 @@ const SHOWN: usize = 12;
 const EXECUTABLE: u32 = 0o755;
 
 /// The environment of what a userland runs.
-pub(super) const ENVIRONMENT: [&str; 5] =
+pub(crate) const ENVIRONMENT: [&str; 5] =
     ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "TERM=dumb", "LC_ALL=C"];
 
 /// Ends a process at once.

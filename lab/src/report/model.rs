@@ -139,6 +139,9 @@ pub struct StepResult {
     /// Its tests, where it is one of many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<Case>,
+    /// How long it took, in seconds of the host's.
+    #[serde(default)]
+    pub seconds: f64,
 }
 
 impl ScenarioResult {

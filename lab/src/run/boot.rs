@@ -27,6 +27,17 @@ pub(super) fn boot(
     Machine::boot(&spec, directory, BOOT_DEADLINE)
 }
 
+/// A CPU without 52-bit addresses, for kernels that would use them: with pages of 4 KiB, crash 8.0.6
+/// then fails with "cannot access vmalloc'd module memory".
+const CPU_OF_48_BITS: &str = "neoverse-n1";
+
+/// Gives a machine that crash is to look at a CPU on which it can.
+pub(super) fn fit_for_crash(spec: &mut MachineSpec, kernel: &Kernel) {
+    if kernel.config().is_set("ARM64_VA_BITS_52") {
+        spec.cpu = CPU_OF_48_BITS.to_owned();
+    }
+}
+
 /// What crash reads: the kernel and its modules, with debug information.
 pub(super) fn for_crash(
     kernel: &Kernel,
@@ -47,15 +58,14 @@ pub(super) fn programs(scenario: &Scenario, guest: &Guest, tree: &Path) -> Resul
 }
 
 /// Boots a machine with a whole userland.
-pub(super) fn boot_userland(
+pub(crate) fn boot_userland(
     spec: &MachineSpec,
     wanted: &WantedUserland,
-    kernel: &Kernel,
     guest: &Guest,
     directory: &Path,
     shared: impl FnOnce(&Path) -> Result<Vec<(String, PathBuf)>>,
 ) -> Result<Machine, Death> {
-    let tree = guest.userlands.tree(wanted, kernel).map_err(Death::Lab)?;
+    let tree = guest.userlands.tree(wanted).map_err(Death::Lab)?;
     let shared = shared(&tree.path).map_err(Death::Lab)?;
     let agent = guest.agent.clone();
     let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
