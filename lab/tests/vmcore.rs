@@ -6,7 +6,7 @@ mod built;
 use built::{Built, built};
 use lab::{
     cache::Cache,
-    dump::{self, Dump},
+    dump::{self, Dump, RingBuffer},
     host::drgn::Drgn,
     kernel::Kernel,
     machine::{BOOT_DEADLINE, Death, Machine, Snapshots, VMCORE},
@@ -249,6 +249,65 @@ fn a_guest_that_is_dumped_goes_on() {
     assert!(modules.iter().any(|module| module.name == "deaths"), "{found}");
 }
 
+/// Makes `run` the directory of a run of this one scenario on a kernel of this configuration.
+fn store(run: &Path, config_hash: &str, result: &ScenarioResult) {
+    let results = format!(
+        r#"{{ "schema": 1, "run": {{ "started": "", "seconds": 0, "first_machine_micros": 0, "complete": true }},
+            "host": {{ "architecture": "", "cpus": 1, "accelerator": "" }}, "qemu": {{ "version": "" }},
+            "kernels": [ {{ "name": "{}", "source_version": "1", "config_hash": "{config_hash}" }} ],
+            "scenarios": [ {} ] }}"#,
+        result.kernel,
+        serde_json::to_string(result).unwrap()
+    );
+    serde_json::from_str::<Results>(&results).unwrap();
+    fs::write(run.join("results.json"), results).unwrap();
+}
+
+/// The events of a ring buffer: time and name.
+fn events(ring_buffer: &RingBuffer, directory: &TempDir) -> Vec<(u64, String)> {
+    let path = directory.path().join("events.dat");
+    ring_buffer.write(&path, built().kernel.functions().unwrap()).unwrap();
+    let mut events = Vec::new();
+    Trace::open(&path)
+        .unwrap()
+        .for_each(|item| {
+            if let Item::Event(event) = item {
+                events.push((event.time, event.name().to_owned()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .unwrap();
+    events
+}
+
+#[test]
+fn crash_in_a_guest_tells_of_a_dump_what_drgn_tells() {
+    let directory = directory();
+    let (result, files) = result(
+        &directory,
+        "trace: { events: [ { event: 'raw_syscalls:sys_enter' } ] }\n\
+         steps: [ { load: deaths, parameters: now=panic } ]",
+    );
+    assert_eq!(result.status, Status::Panic, "{}", result.reason);
+    let kernel = &built().kernel;
+    let run = files.ancestors().nth(result.directory.split('/').count()).unwrap();
+    store(run, &kernel.config_hash, &result);
+    let cache = Cache::open().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let found = dump::find(&cache, &files).unwrap();
+    let by_crash = dump::by_crash(&cache, root, &found, &Progress::new()).unwrap();
+    for text in
+        ["Kernel panic - not syncing: a death was asked for", "deaths_panic at", "deaths.c: ", "insmod"]
+    {
+        assert!(by_crash.answers.contains(text), "`{text}` is not in {}", by_crash.answers);
+    }
+    let by_drgn = found.dump.post_mortem(&drgn(), true, &[]).unwrap().trace.unwrap();
+    let (crash, drgn) = (by_crash.trace.found().unwrap(), by_drgn.found().unwrap());
+    let (crash, drgn) = (events(crash, &directory), events(drgn, &directory));
+    // crash is asked for the newest alone.
+    assert!(!crash.is_empty() && drgn.ends_with(&crash), "{crash:?} {drgn:?}");
+}
+
 #[test]
 fn the_dump_of_another_kernel_is_not_read() {
     let directory = directory();
@@ -257,16 +316,7 @@ fn the_dump_of_another_kernel_is_not_read() {
     let run = files.ancestors().nth(result.directory.split('/').count()).unwrap();
     let kernel = &built().kernel;
     let check = |config_hash: &str, expect: Result<(), &str>| {
-        let results = format!(
-            r#"{{ "schema": 1, "run": {{ "started": "", "seconds": 0, "first_machine_micros": 0, "complete": true }},
-                "host": {{ "architecture": "", "cpus": 1, "accelerator": "" }}, "qemu": {{ "version": "" }},
-                "kernels": [ {{ "name": "{}", "source_version": "1", "config_hash": "{config_hash}" }} ],
-                "scenarios": [ {} ] }}"#,
-            kernel.name,
-            serde_json::to_string(&result).unwrap()
-        );
-        serde_json::from_str::<Results>(&results).unwrap();
-        fs::write(run.join("results.json"), results).unwrap();
+        store(run, config_hash, &result);
         match (dump::find(&cache, &files), expect) {
             (Ok(found), Ok(())) => assert_eq!(found.dump.vmlinux, kernel.vmlinux()),
             (Err(error), Err(expect)) => assert!(format!("{error:#}").contains(expect), "{error:#}"),

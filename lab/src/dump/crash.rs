@@ -145,7 +145,7 @@ fn fill(session: &mut Session<'_>, buffer: &mut RingBuffer) -> Result<()> {
     let size = page_size(&buffer.header_page).context("`header_page` does not say how large a page is")?;
     for cpu in 0..buffer.cpus {
         let said = session.ask(&format!("p -x global_trace.array_buffer.buffer->buffers[{cpu}]"))?;
-        let address = said.rsplit("0x").next().and_then(|digits| hex(digits));
+        let address = said.rsplit("0x").next().and_then(hex);
         let Some(address) = address.filter(|&address| address != 0) else { continue };
         for page in newest(session, address, size)? {
             buffer.pages.push((cpu, crate::cache::hex(&page)));
@@ -267,7 +267,7 @@ mod tests {
         check("read", Some(0x10));
         check("page", None);
         assert_eq!(words("ffff000001a2b3c0:  0000000000000001 ff00000000000000\n").len(), 16);
-        assert_eq!(words("rd: invalid address\n"), []);
+        assert!(words("rd: invalid address\n").is_empty());
     }
 
     #[test]
