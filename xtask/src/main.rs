@@ -16,6 +16,7 @@ mod merge;
 mod run;
 mod schema;
 mod setup;
+mod shell;
 mod trace;
 
 use anyhow::Result;
@@ -64,6 +65,7 @@ enum Lab {
     Cache(cache::Show),
     Trace(trace::Print),
     Crash(crash::Crash),
+    Shell(shell::Shell),
     Schema(schema::Schema),
 }
 
@@ -82,6 +84,7 @@ impl Lab {
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
+            Lab::Shell(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }
