@@ -9,6 +9,7 @@ mod crash;
 mod diff;
 mod doctor;
 mod fuzz;
+mod gdb;
 mod judge;
 mod list;
 mod matrix;
@@ -66,6 +67,7 @@ enum Lab {
     Trace(trace::Print),
     Crash(crash::Crash),
     Shell(shell::Shell),
+    Gdb(gdb::Gdb),
     Schema(schema::Schema),
 }
 
@@ -85,6 +87,7 @@ impl Lab {
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
             Lab::Shell(verb) => verb.run(),
+            Lab::Gdb(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }

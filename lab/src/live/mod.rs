@@ -63,7 +63,10 @@ pub struct Live {
     modules: Vec<Module>,
     /// Modules that were loaded, and where their sections are.
     loaded: Vec<(Module, BTreeMap<String, u64>)>,
+    /// The programs of /workloads.
+    workloads: Vec<String>,
     userland: bool,
+    root: PathBuf,
     cache: Cache,
     place: Place,
     run: RunDirectory,
@@ -92,7 +95,8 @@ impl Live {
         let (userland, cache) = (wish.userland.is_some(), cache.clone());
         match started {
             Ok((machine, loaded)) => {
-                Ok(Live { machine, kernel, modules, loaded, userland, cache, place, run })
+                let (workloads, root) = (guest.workloads.into_keys().collect(), wish.root.clone());
+                Ok(Live { machine, kernel, modules, loaded, workloads, userland, root, cache, place, run })
             }
             Err(death) => {
                 let told = told(&death, &kernel, &modules, place.path());

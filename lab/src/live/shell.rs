@@ -54,7 +54,7 @@ pub fn shell(live: &mut Live) -> Result<Left> {
         eprint!("{}", banner(live));
     }
     // Dropped last, so that whatever is said of the end is on a terminal as it was.
-    let _raw = interactive.then(terminal::Raw::enter).transpose()?;
+    let _modes = interactive.then(terminal::Modes::raw).transpose()?;
     let input = if interactive { terminal::in_guest() } else { Stdin::Open };
     let spawn = Request::Spawn {
         argv: command(live.userland, interactive),

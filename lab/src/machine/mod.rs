@@ -8,6 +8,7 @@ mod asleep;
 mod console;
 mod death;
 mod dump;
+mod gdbstub;
 mod monitor;
 mod port;
 mod process;

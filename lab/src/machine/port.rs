@@ -66,15 +66,7 @@ impl<'a> Port<'a> {
         replies: &mut Vec<Reply>,
     ) -> Result<(), FrameError> {
         let stale = self.state.owed;
-        for request in requests {
-            let frame = protocol::encode(request)?;
-            if std::mem::replace(&mut self.state.broken, true) {
-                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-            }
-            self.write_all(&frame)?;
-            self.state.broken = false;
-            self.state.owed += 1;
-        }
+        requests.iter().try_for_each(|request| self.send(request))?;
         for _ in 0..stale {
             let length = self.frame_length()?;
             self.state.inbox.drain(..length);
@@ -87,6 +79,18 @@ impl<'a> Port<'a> {
             self.state.owed -= 1;
             replies.push(reply?);
         }
+        Ok(())
+    }
+
+    /// Sends a request. Its reply comes before those to later ones.
+    pub(super) fn send(&mut self, request: &Request) -> Result<(), FrameError> {
+        let frame = protocol::encode(request)?;
+        if std::mem::replace(&mut self.state.broken, true) {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        self.write_all(&frame)?;
+        self.state.broken = false;
+        self.state.owed += 1;
         Ok(())
     }
 
