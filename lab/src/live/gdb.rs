@@ -2,16 +2,15 @@
 
 use super::{Live, terminal};
 use crate::{
-    guest::Module,
     host::{interrupt, process::die_with_parent},
     kernel::{GDB, indexed_vmlinux},
+    recording::Loaded,
     scenario::CommandLine,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use protocol::{Request, Stdin};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     io::IsTerminal,
     path::Path,
@@ -65,7 +64,8 @@ fn spawn(live: &Live, line: &CommandLine) -> Result<Request> {
 }
 
 fn banner(live: &Live, session: &Session) -> String {
-    let mut text = format!("gdb on Linux {}, which is stopped; `continue` lets it go on", live.kernel.release);
+    let mut text =
+        format!("gdb on Linux {}, which is stopped; `continue` lets it go on", live.kernel.release);
     // Writing to a string does not fail.
     let _ = match &session.workload {
         Some(line) => writeln!(text, ", and `{line}` begins."),
@@ -75,7 +75,7 @@ fn banner(live: &Live, session: &Session) -> String {
 }
 
 /// What gdb does before the user's own commands.
-fn commands(stub: &Path, root: &Path, loaded: &[(Module, BTreeMap<String, u64>)]) -> Vec<String> {
+fn commands(stub: &Path, root: &Path, loaded: &[Loaded]) -> Vec<String> {
     let mut commands = vec![
         // The guest is nobody's loss.
         "set confirm off".to_owned(),
@@ -85,11 +85,12 @@ fn commands(stub: &Path, root: &Path, loaded: &[(Module, BTreeMap<String, u64>)]
         format!("directory {}", root.display()),
         format!("target remote {}", stub.display()),
     ];
-    commands.extend(loaded.iter().map(|(module, bases)| add_symbols(module, bases)));
+    commands.extend(loaded.iter().map(add_symbols));
     commands
 }
 
-fn add_symbols(module: &Module, bases: &BTreeMap<String, u64>) -> String {
+fn add_symbols(loaded: &Loaded) -> String {
+    let Loaded { module, bases } = loaded;
     // What a module needs only to begin is given back once it has begun.
     let bases = bases.iter().filter(|(name, _)| !name.starts_with(".init"));
     bases.fold(format!("add-symbol-file {}", quoted(&module.debug)), |mut line, (name, base)| {
@@ -139,6 +140,7 @@ fn wait(child: &Child) -> Result<Option<i32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest::Module;
 
     #[test]
     fn a_module_is_where_its_sections_are() {
@@ -146,7 +148,7 @@ mod tests {
         let bases = [(".bss", 0x20), (".init.text", 0x40), (".text", 0xffff_8000_7a00_0000)];
         let bases = bases.map(|(name, base)| (name.to_owned(), base)).into();
         assert_eq!(
-            add_symbols(&module, &bases),
+            add_symbols(&Loaded { module, bases }),
             r#"add-symbol-file "/m m/a\".ko.debug" -s .bss 0x20 -s .text 0xffff80007a000000"#
         );
     }

@@ -16,7 +16,7 @@ use crate::{
     kernel::{self, Kernel},
     machine::{Death, Machine, Snapshots, VMCORE},
     progress::Progress,
-    recording::{Furniture, furnish},
+    recording::{Furniture, Loaded, furnish},
     report::{Place, RunDirectory, printable},
     run::{boot_userland, machine_spec},
     scenario::WantedUserland,
@@ -24,7 +24,6 @@ use crate::{
 };
 use anyhow::{Context, Error, Result, ensure};
 use std::{
-    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -61,8 +60,7 @@ pub struct Live {
     machine: Machine,
     kernel: Kernel,
     modules: Vec<Module>,
-    /// Modules that were loaded, and where their sections are.
-    loaded: Vec<(Module, BTreeMap<String, u64>)>,
+    loaded: Vec<Loaded>,
     /// The programs of /workloads.
     workloads: Vec<String>,
     userland: bool,
@@ -82,7 +80,7 @@ impl Live {
         };
         let (mut modules, load) = (find(&guest.modules.own())?, find(&wish.load)?);
         modules.extend(load.iter().filter(|module| !modules.contains(module)).cloned().collect::<Vec<_>>());
-        let programs = if wish.tools && wish.userland.is_none() { tools(&guest, &kernel)? } else { vec![] };
+        let programs = if wish.tools && wish.userland.is_none() { tools(&guest)? } else { vec![] };
         let run = RunDirectory::create(&wish.results, std::slice::from_ref(&kernel.name))?;
         let place = Place::new(run.path(), DIRECTORY)?;
         let task = progress.task("starting the machine", None);
@@ -135,7 +133,7 @@ fn boot(
 ) -> Result<Machine, Death> {
     let spec = machine_spec(kernel, guest);
     match &wish.userland {
-        Some(wanted) => boot_userland(&spec, wanted, kernel, guest, directory, || Ok(Vec::new())),
+        Some(wanted) => boot_userland(&spec, wanted, guest, directory, |_| Ok(Vec::new())),
         None => {
             let snapshots = Snapshots::new(cache, progress).map_err(Death::Lab)?;
             Machine::pristine(&spec, &snapshots, directory)
@@ -144,10 +142,10 @@ fn boot(
 }
 
 /// The program that a restored machine has for a shell.
-fn tools(guest: &Guest, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>> {
+fn tools(guest: &Guest) -> Result<Vec<(String, PathBuf)>> {
     let (name, within, at) = TOOLS;
     let wanted = WantedUserland::named(name).map_err(Error::msg)?;
-    let tree = guest.userlands.tree(&wanted, kernel)?.path;
+    let tree = guest.userlands.tree(&wanted)?.path;
     let program = within.iter().map(|path| tree.join(path)).find(|path| path.is_file());
     let program = program.with_context(|| format!("`{}` has no busybox", tree.display()))?;
     Ok(vec![(at.to_owned(), program)])

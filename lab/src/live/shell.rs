@@ -2,7 +2,10 @@
 //! commands of a pipe.
 
 use super::{Live, terminal};
-use crate::{machine::{Death, Machine}, recording::ENVIRONMENT};
+use crate::{
+    machine::{Death, Machine},
+    recording::ENVIRONMENT,
+};
 use anyhow::{Result, anyhow};
 use protocol::{ChildState, FEED_MAX, Output, Reply, Request, Stdin};
 use rustix::{
@@ -122,7 +125,7 @@ fn banner(live: &Live) -> String {
     let kernel = &live.kernel.release;
     let machine = if live.userland { "with a Debian userland" } else { "pristine, with busybox" };
     let modules: Vec<&str> = live.modules.iter().map(|module| module.name.as_str()).collect();
-    let loaded: Vec<&str> = live.loaded.iter().map(|(module, _)| module.name.as_str()).collect();
+    let loaded: Vec<&str> = live.loaded.iter().map(|loaded| loaded.module.name.as_str()).collect();
     let loaded = if loaded.is_empty() { String::new() } else { format!("; loaded: {}", loaded.join(", ")) };
     format!(
         "A machine of your own: Linux {kernel}, {machine}.\n  \

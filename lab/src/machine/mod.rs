@@ -297,7 +297,9 @@ fn described(request: &Request) -> String {
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
         Request::Wait { .. } => END_OF_A_PROCESS.into(),
-        Request::Output { .. } | Request::Take { .. } | Request::Listen { .. } => "the output of a process".into(),
+        Request::Output { .. } | Request::Take { .. } | Request::Listen { .. } => {
+            "the output of a process".into()
+        }
         Request::Feed { .. } => "a process to take its input".into(),
         other => {
             let name = format!("{other:?}");

@@ -29,13 +29,22 @@ pub struct Furniture {
     pub load: Vec<Module>,
 }
 
+/// A module that was loaded.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What was loaded.
+    pub module: Module,
+    /// Where its sections are, by their names.
+    pub bases: BTreeMap<String, u64>,
+}
+
 /// Brings it in. Gives back where the sections of the modules that were loaded are.
 pub fn furnish(
     kernel: &Kernel,
     machine: &mut Machine,
     guest: &Guest,
     furniture: &Furniture,
-) -> Result<Vec<(Module, BTreeMap<String, u64>)>, Death> {
+) -> Result<Vec<Loaded>, Death> {
     let mut recorder = Recorder::new(kernel, machine, guest, Path::new(""), FURNISH_DEADLINE);
     for (path, file) in &furniture.programs {
         recorder.push(path, file, super::processes::EXECUTABLE)?;
@@ -55,7 +64,8 @@ pub fn furnish(
             let failures = failures.join("; ");
             return Err(Death::Lab(anyhow!("cannot load the module `{}`: {failures}", module.name)));
         }
-        loaded.push((module.clone(), recorder.section_bases(module)?));
+        let bases = recorder.section_bases(module)?;
+        loaded.push(Loaded { module: module.clone(), bases });
     }
     Ok(loaded)
 }

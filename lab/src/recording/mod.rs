@@ -21,7 +21,7 @@ mod selftests;
 mod steps;
 mod tape;
 
-pub use furnish::{Furniture, furnish};
+pub use furnish::{Furniture, Loaded, furnish};
 pub use left::Left;
 
 pub(crate) use crash::{CrashMark, VMLINUX, crash_command};
