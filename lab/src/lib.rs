@@ -17,7 +17,8 @@
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
-//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests.
+//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`live`] puts a
+//! machine under a person's hands.
 
 pub mod arm64;
 pub mod bench;
@@ -26,6 +27,7 @@ pub mod dump;
 pub mod guest;
 pub mod host;
 pub mod kernel;
+pub mod live;
 pub mod machine;
 pub mod plan;
 pub mod progress;

@@ -9,6 +9,7 @@ mod crash;
 mod diff;
 mod doctor;
 mod fuzz;
+mod gdb;
 mod judge;
 mod list;
 mod matrix;
@@ -16,6 +17,7 @@ mod merge;
 mod run;
 mod schema;
 mod setup;
+mod shell;
 mod trace;
 
 use anyhow::Result;
@@ -64,6 +66,8 @@ enum Lab {
     Cache(cache::Show),
     Trace(trace::Print),
     Crash(crash::Crash),
+    Shell(shell::Shell),
+    Gdb(gdb::Gdb),
     Schema(schema::Schema),
 }
 
@@ -82,6 +86,8 @@ impl Lab {
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
+            Lab::Shell(verb) => verb.run(),
+            Lab::Gdb(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }

@@ -20,7 +20,12 @@ pub(crate) struct Setup {
 impl Setup {
     /// Makes sure that the host has what is needed, and opens the cache.
     pub(crate) fn ensure(self, need: Need, progress: &Progress) -> Result<Cache> {
-        prerequisites::ensure(need, self.may_install(), progress)?;
+        self.ensure_beside(need, &[], progress)
+    }
+
+    /// The same, and that it has these programs beside.
+    pub(crate) fn ensure_beside(self, need: Need, programs: &[&str], progress: &Progress) -> Result<Cache> {
+        prerequisites::ensure_beside(need, programs, self.may_install(), progress)?;
         Cache::open()
     }
 

@@ -2,7 +2,9 @@
 //! and guests. Each is provoked for real; afterwards nothing is lost and the next run works.
 
 mod killed_snapshot;
+mod killed_userland;
 mod stage;
+mod watched;
 
 use lab::{cache::Cache, verdict::Status};
 use stage::{

@@ -7,6 +7,7 @@ use crate::{
     events::{Events, Source},
     refusal::{Refusal, Refused},
     stream::{Feed, Input, Output},
+    terminal::{self, Terminal},
 };
 use protocol::{ChildState, FEED_MAX, MAX_FRAME, Stdin};
 use rustix::{
@@ -66,6 +67,8 @@ struct Child {
     pidfd: Option<OwnedFd>,
     stdin: Option<Input>,
     feed: Option<Feed>,
+    /// Whether what it is fed goes to a terminal.
+    terminal: bool,
     stdout: Output,
     stderr: Output,
     ended: Option<(WaitStatus, Instant)>,
@@ -86,7 +89,7 @@ impl Children {
             return Err(Refusal::new(format!("spawn {path} beside {CHILDREN_MAX} others"), Errno::AGAIN));
         }
         let mut command = Command::new(Path::new(path));
-        command.args(args).env_clear().process_group(0);
+        command.args(args).env_clear();
         for variable in &program.env {
             // A word without `=` is a name without a value.
             let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
@@ -95,13 +98,15 @@ impl Children {
             }
             command.env(name, value);
         }
-        let nothing = matches!(&program.stdin, Stdin::Bytes(bytes) if bytes.is_empty());
-        command.stdin(if nothing { Stdio::null() } else { Stdio::piped() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let terminal = stdio(&mut command, &program.stdin).refused("make a terminal for", path)?;
         let mut spawned = command.spawn().refused("spawn", path)?;
+        // It holds the child's end of a terminal, whose last holder is to be the child.
+        drop(command);
         let id = self.last.wrapping_add(1);
+        let limit = (program.output_max as usize).min(OUTPUT_MAX);
+        let streams = Streams::new(&mut spawned, program.stdin, terminal, limit);
         let child =
-            Child::new(&mut spawned, program.stdin, program.output_max, id, events).or_else(|error| {
+            streams.and_then(|streams| Child::new(&spawned, streams, id, events)).or_else(|error| {
                 // It would run unwatched; `reap` meets it again.
                 let _ = spawned.kill();
                 Err(error).refused("watch", path)
@@ -123,16 +128,31 @@ impl Children {
     /// How child `id` stands. Its end is told once.
     pub(crate) fn standing(&mut self, id: u32) -> Result<Standing, Refusal> {
         let child = self.untold(id, "wait for")?;
-        let Some((status, ended)) = child.ended else { return Ok(Standing::Running) };
-        let left = GRACE.saturating_sub(ended.elapsed());
-        if !child.output_is_closed() && !left.is_zero() {
-            return Ok(Standing::Closing(left));
-        }
+        let status = match child.end_in() {
+            End::No => return Ok(Standing::Running),
+            End::In(left) => return Ok(Standing::Closing(left)),
+            End::Now(status) => status,
+        };
         let state = child.tell(status);
         if child.is_gone() {
             self.known.remove(&id);
         }
         Ok(Standing::Over(state))
+    }
+
+    /// Whether there is anything to tell of child `id`, else how long it may take if nothing happens:
+    /// no time that is known.
+    pub(crate) fn quiet_for(&mut self, id: u32) -> Result<Option<Duration>, Refusal> {
+        let child = self.untold(id, "listen to")?;
+        child.pump();
+        if child.stdout.has_news() || child.stderr.has_news() {
+            return Ok(Some(Duration::ZERO));
+        }
+        Ok(match child.end_in() {
+            End::No => None,
+            End::In(left) => Some(left),
+            End::Now(_) => Some(Duration::ZERO),
+        })
     }
 
     /// What child `id` has written so far.
@@ -154,12 +174,24 @@ impl Children {
     pub(crate) fn feed(&mut self, id: u32, data: &[u8]) -> Result<(), Refusal> {
         let child = self.untold(id, "feed")?;
         let what = || format!("feed child {id}");
-        match &child.feed {
+        match &mut child.feed {
             _ if data.len() > FEED_MAX => Err(Refusal::new(what(), Errno::MSGSIZE)),
+            feed @ Some(_) if data.is_empty() && !child.terminal => {
+                *feed = None;
+                Ok(())
+            }
             Some(feed) => feed.write(data).map_err(|errno| Refusal::new(what(), errno)),
-            // Its stdin was never open, or it has ended.
+            // Its stdin was never open, or is not any more, or it has ended.
             None => Err(Refusal::new(what(), Errno::PIPE)),
         }
+    }
+
+    /// Tells the terminal of child `id` its size.
+    pub(crate) fn resize(&mut self, id: u32, rows: u16, columns: u16) -> Result<(), Refusal> {
+        let child = self.untold(id, "resize the terminal of")?;
+        let feed = child.feed.as_ref().filter(|_| child.terminal).ok_or(Errno::NOTTY);
+        let resized = feed.and_then(|feed| terminal::resize(feed.pipe(), rows, columns));
+        resized.map_err(|errno| Refusal::new(format!("resize the terminal of child {id}"), errno))
     }
 
     /// Child `id`, whose end was not told yet.
@@ -197,41 +229,93 @@ impl Children {
     }
 }
 
-impl Child {
+/// Both ends of what a child reads and writes.
+struct Streams {
+    stdin: Option<Input>,
+    feed: Option<Feed>,
+    terminal: bool,
+    stdout: Output,
+    stderr: Output,
+}
+
+/// What a command reads and writes, and its terminal if it is to have one.
+fn stdio(command: &mut Command, stdin: &Stdin) -> std::io::Result<Option<Terminal>> {
+    if let Stdin::Terminal { rows, columns } = stdin {
+        return Terminal::give(command, *rows, *columns).map(Some);
+    }
+    let nothing = matches!(stdin, Stdin::Bytes(bytes) if bytes.is_empty());
+    command.process_group(0).stdin(if nothing { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(None)
+}
+
+impl Streams {
     fn new(
         spawned: &mut std::process::Child,
         stdin: Stdin,
-        output_max: u32,
+        terminal: Option<Terminal>,
+        limit: usize,
+    ) -> std::io::Result<Streams> {
+        if let Some(terminal) = terminal {
+            let (stdout, feed) = terminal.streams(limit)?;
+            let stderr = Output::closed();
+            return Ok(Streams { stdin: None, feed: Some(feed), terminal: true, stdout, stderr });
+        }
+        let output = if stdin == Stdin::Open { Output::waiting } else { Output::new };
+        let stdout = output(spawned.stdout.take().ok_or(Errno::BADF)?.into(), limit)?;
+        let stderr = output(spawned.stderr.take().ok_or(Errno::BADF)?.into(), limit)?;
+        let (stdin, feed) = match (spawned.stdin.take(), stdin) {
+            (Some(pipe), Stdin::Bytes(bytes)) => (Some(Input::new(pipe.into(), bytes)?), None),
+            (Some(pipe), _) => (None, Some(Feed::new(pipe.into())?)),
+            (None, _) => (None, None),
+        };
+        Ok(Streams { stdin, feed, terminal: false, stdout, stderr })
+    }
+}
+
+/// Whether the end of a child can be told.
+enum End {
+    No,
+    /// After this time at the latest.
+    In(Duration),
+    Now(WaitStatus),
+}
+
+impl Child {
+    fn new(
+        spawned: &std::process::Child,
+        streams: Streams,
         id: u32,
         events: &Events,
     ) -> std::io::Result<Child> {
+        let Streams { stdin, feed, terminal, stdout, stderr } = streams;
         let source = Source::Child(id);
         let pid = Pid::from_raw(spawned.id().cast_signed()).ok_or(Errno::SRCH)?;
-        let limit = (output_max as usize).min(OUTPUT_MAX);
-        let stdout = Output::new(spawned.stdout.take().ok_or(Errno::BADF)?.into(), limit)?;
-        let stderr = Output::new(spawned.stderr.take().ok_or(Errno::BADF)?.into(), limit)?;
-        let (stdin, feed) = match (spawned.stdin.take(), stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => (Some(Input::new(pipe.into(), bytes)?), None),
-            (Some(pipe), Stdin::Open) => (None, Some(Feed::new(pipe.into())?)),
-            (None, _) => (None, None),
-        };
         // Nobody has reaped it yet, so the number is still its own.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         events.watch_reading(&pidfd, source)?;
         for output in [&stdout, &stderr] {
-            if let Some(pipe) = output.pipe() {
-                events.watch_reading(pipe, source)?;
+            match output.pipe() {
+                // Output that waits would be told of without end.
+                Some(pipe) if feed.is_some() => events.watch_changes(pipe, source)?,
+                Some(pipe) => events.watch_reading(pipe, source)?,
+                None => {}
             }
         }
         if let Some(pipe) = stdin.as_ref().and_then(Input::pipe) {
             events.watch_writing(pipe, source)?;
         }
-        Ok(Child { pid, pidfd: Some(pidfd), stdin, feed, stdout, stderr, ended: None, told: false })
+        let pidfd = Some(pidfd);
+        Ok(Child { pid, pidfd, stdin, feed, terminal, stdout, stderr, ended: None, told: false })
     }
 
     fn pump(&mut self) {
         if let Some(stdin) = &mut self.stdin {
             stdin.pump();
+        }
+        if let Some(feed) = &mut self.feed {
+            // A child that reads no more tells so by its end.
+            let _ = feed.pump();
         }
         self.stdout.pump();
         self.stderr.pump();
@@ -240,6 +324,12 @@ impl Child {
         {
             self.end(status);
         }
+    }
+
+    fn end_in(&self) -> End {
+        let Some((status, ended)) = self.ended else { return End::No };
+        let left = GRACE.saturating_sub(ended.elapsed());
+        if self.output_is_closed() || left.is_zero() { End::Now(status) } else { End::In(left) }
     }
 
     fn end(&mut self, status: WaitStatus) {
@@ -290,3 +380,7 @@ fn kill_group(leader: Pid, signal: i32) -> Result<(), Errno> {
 #[cfg(test)]
 #[path = "children_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "talked_to_tests.rs"]
+mod talked_to_tests;

@@ -56,37 +56,6 @@ impl Stage {
     }
 }
 
-#[test]
-fn a_child_with_an_open_stdin_is_asked_and_answers() {
-    let mut stage = Stage::new();
-    let argv = ["/bin/sh", "-c", "while read -r word; do echo \"<$word>\"; done"].map(str::to_owned).to_vec();
-    let id = stage.spawn(Program { argv, env: Vec::new(), stdin: Stdin::Open, output_max: 5 }).unwrap();
-    let mut ask = |word: &str, expect: &str, dropped: u64| {
-        stage.children.feed(id, format!("{word}\n").as_bytes()).unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
-        let (mut said, mut lost) = (String::new(), 0);
-        while said.len() as u64 + lost < expect.len() as u64 + dropped && Instant::now() < until {
-            stage.events.wait(Some(Duration::from_millis(100))).unwrap();
-            let output = stage.children.take(id).unwrap();
-            said += &String::from_utf8(output.stdout).unwrap();
-            lost += output.dropped;
-        }
-        assert_eq!((said.as_str(), lost), (expect, dropped), "{word}");
-    };
-    ask("a", "<a>\n", 0);
-    // What was taken makes room.
-    ask("b", "<b>\n", 0);
-    ask("long", "<long", 2);
-    assert_eq!(errno(stage.children.feed(id, &[b'x'; FEED_MAX + 1])), libc::EMSGSIZE);
-    stage.children.kill(id, libc::SIGKILL).unwrap();
-    assert!(matches!(stage.wait(id), ChildState::Signaled(libc::SIGKILL, _)));
-    assert_eq!(errno(stage.children.feed(id, b"x")), libc::ECHILD);
-    let id = stage.shell("exec sleep 60", b"");
-    assert_eq!(errno(stage.children.feed(id, b"x")), libc::EPIPE);
-    stage.children.kill(id, libc::SIGKILL).unwrap();
-    stage.wait(id);
-}
-
 fn errno<T: std::fmt::Debug>(result: Result<T, Refusal>) -> i32 {
     match Reply::from(result.unwrap_err()) {
         Reply::Errno { errno, .. } => errno,

@@ -28,6 +28,7 @@ mod refusal;
 mod serve;
 mod speed;
 mod stream;
+mod terminal;
 mod trace;
 
 use rustix::system::{RebootCommand, reboot};

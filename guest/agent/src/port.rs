@@ -70,6 +70,11 @@ impl Port {
         self.inbox.take()
     }
 
+    /// Whether nothing of a next request was received.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inbox.bytes.is_empty()
+    }
+
     /// Drops what was received, and tells whether there was anything.
     pub(crate) fn clear(&mut self) -> bool {
         let some = !self.inbox.bytes.is_empty();

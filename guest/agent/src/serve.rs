@@ -192,6 +192,10 @@ impl Server {
             Request::Output { child } => self.children.output(child).map(Reply::Said),
             Request::Take { child } => self.children.take(child).map(Reply::Said),
             Request::Feed { child, data } => self.children.feed(child, &data).map(done),
+            Request::Listen { child, milliseconds } => {
+                self.listen(child, Duration::from_millis(milliseconds.into())).map(done)
+            }
+            Request::Resize { child, rows, columns } => self.children.resize(child, rows, columns).map(done),
             Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
             Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
             Request::KernelLog { max } => {
@@ -203,6 +207,19 @@ impl Server {
             Request::PowerOff => {
                 power_off();
                 Err(Refusal::new("power off", Errno::PERM))
+            }
+        }
+    }
+
+    /// Waits for news of a child, and no longer than nobody asks for anything else.
+    fn listen(&mut self, child: u32, limit: Duration) -> Result<(), Refusal> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let pause = self.children.quiet_for(child)?.map_or(left, |quiet| quiet.min(left));
+            let asked = !self.port.is_empty() || !matches!(self.port.fill(), Ok(Filled::Nothing));
+            if pause.is_zero() || asked || self.turn(Some(pause)).is_err() {
+                return Ok(());
             }
         }
     }

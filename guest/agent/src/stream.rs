@@ -15,32 +15,72 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) struct Output {
     pipe: Option<OwnedFd>,
     limit: usize,
+    full: Full,
     kept: Vec<u8>,
     dropped: u64,
+}
+
+/// What becomes of output beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    /// It is read, counted and dropped.
+    Drop,
+    /// It stays where it is, and its writer waits.
+    Wait,
 }
 
 impl Output {
     /// Keeps the first `limit` bytes of what comes through `pipe`.
     pub(crate) fn new(pipe: OwnedFd, limit: usize) -> io::Result<Output> {
+        Output::open(pipe, limit, Full::Drop)
+    }
+
+    /// Keeps at most `limit` bytes at a time; whoever writes more waits until they were taken.
+    pub(crate) fn waiting(pipe: OwnedFd, limit: usize) -> io::Result<Output> {
+        Output::open(pipe, limit, Full::Wait)
+    }
+
+    /// Of a child that has no such output.
+    pub(crate) fn closed() -> Output {
+        Output { pipe: None, limit: 0, full: Full::Drop, kept: Vec::new(), dropped: 0 }
+    }
+
+    fn open(pipe: OwnedFd, limit: usize, full: Full) -> io::Result<Output> {
         never_block(&pipe)?;
-        Ok(Output { pipe: Some(pipe), limit, kept: Vec::new(), dropped: 0 })
+        Ok(Output { pipe: Some(pipe), limit, full, kept: Vec::new(), dropped: 0 })
     }
 
     /// Takes one chunk of what is there. Not all of it: a child that writes without end must not
-    /// keep the agent here.
+    /// keep the agent here. Where output waits, it is all there is room for.
     pub(crate) fn pump(&mut self) {
-        let Some(pipe) = &self.pipe else { return };
+        match self.full {
+            Full::Drop => drop(self.pump_chunk(CHUNK)),
+            Full::Wait => while self.pump_chunk(self.limit.saturating_sub(self.kept.len())) {},
+        }
+    }
+
+    /// Takes at most so many bytes, and tells whether there may be more.
+    fn pump_chunk(&mut self, most: usize) -> bool {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| most > 0) else { return false };
         let mut chunk = [0; CHUNK];
-        match read(pipe, &mut chunk) {
+        match read(pipe, &mut chunk[..most.min(CHUNK)]) {
             Ok(n) if n > 0 => {
                 let keep = n.min(self.limit.saturating_sub(self.kept.len()));
                 self.kept.extend_from_slice(&chunk[..keep]);
                 self.dropped += (n - keep) as u64;
+                return true;
             }
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            // End of file; a pipe has no other errors.
+            Err(Errno::INTR) => return true,
+            Err(Errno::AGAIN) => {}
+            // End of file, which a terminal that nobody has open any more tells as EIO.
             _ => self.pipe = None,
         }
+        false
+    }
+
+    /// Whether there is something to take.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.kept.is_empty()
     }
 
     /// Whether everyone who could write to it is gone.
@@ -58,9 +98,12 @@ impl Output {
         (std::mem::take(&mut self.kept), std::mem::take(&mut self.dropped))
     }
 
-    /// As [`Output::take`]; from now on nothing is kept.
+    /// As [`Output::take`]; from now on nothing is kept, and nobody waits.
     pub(crate) fn end(&mut self) -> (Vec<u8>, u64) {
         self.limit = 0;
+        if self.full == Full::Wait {
+            self.pipe = None;
+        }
         self.take()
     }
 
@@ -118,23 +161,51 @@ impl Input {
 #[derive(Debug)]
 pub(crate) struct Feed {
     pipe: OwnedFd,
+    /// What a terminal had no room for.
+    rest: Vec<u8>,
 }
 
 impl Feed {
     /// Will write to `pipe`.
     pub(crate) fn new(pipe: OwnedFd) -> io::Result<Feed> {
         never_block(&pipe)?;
-        Ok(Feed { pipe })
+        Ok(Feed { pipe, rest: Vec::new() })
     }
 
-    /// Writes all of it or nothing, which holds up to PIPE_BUF bytes.
-    pub(crate) fn write(&self, data: &[u8]) -> Result<(), Errno> {
-        loop {
-            match write(&self.pipe, data) {
-                Ok(_) => return Ok(()),
-                Err(Errno::INTR) => {}
+    /// Takes all of it or nothing. A pipe does so by itself up to PIPE_BUF bytes.
+    pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Errno> {
+        self.pump()?;
+        if !self.rest.is_empty() {
+            return Err(Errno::AGAIN);
+        }
+        let written = write_some(&self.pipe, data)?;
+        self.rest = data[written..].to_vec();
+        Ok(())
+    }
+
+    /// Gives what there is room for now.
+    pub(crate) fn pump(&mut self) -> Result<(), Errno> {
+        if !self.rest.is_empty() {
+            match write_some(&self.pipe, &self.rest) {
+                Ok(written) => drop(self.rest.drain(..written)),
+                Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(errno),
             }
+        }
+        Ok(())
+    }
+
+    /// The agent's end of it.
+    pub(crate) fn pipe(&self) -> &OwnedFd {
+        &self.pipe
+    }
+}
+
+fn write_some(pipe: &OwnedFd, data: &[u8]) -> Result<usize, Errno> {
+    loop {
+        match write(pipe, data) {
+            Err(Errno::INTR) => {}
+            other => return other,
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn read_frame<T: DeserializeOwned>(port: &mut impl Read) -> Result<T, FrameE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChildState, Output, Reply, Request, WriteMode};
+    use crate::{ChildState, Output, Reply, Request, Stdin, WriteMode};
 
     fn check(bytes: &[u8], expect: &str) {
         let mut input = bytes;
@@ -83,8 +83,8 @@ mod tests {
     /// An agent of this version understands a lab of this version: what is on the wire may change
     /// only together with [`crate::VERSION`].
     #[test]
-    fn the_wire_format_of_version_4() {
-        assert_eq!(crate::VERSION, 4);
+    fn the_wire_format_of_version_5() {
+        assert_eq!(crate::VERSION, 5);
         let write = Request::WriteFile { path: "a".into(), data: vec![0x80, 1], mode: WriteMode::Append };
         assert_eq!(encode(&write).unwrap(), b"\x07\0\0\0\x01\x01a\x02\x80\x01\x01");
         assert_eq!(encode(&Reply::Data(vec![7; 3])).unwrap(), b"\x05\0\0\0\x02\x03\x07\x07\x07");
@@ -92,6 +92,11 @@ mod tests {
         assert_eq!(encode(&Reply::Child(child)).unwrap(), b"\x07\0\0\0\x05\x01\x01\x04\0\0\0");
         let feed = Request::Feed { child: 1, data: vec![7] };
         assert_eq!(encode(&feed).unwrap(), b"\x04\0\0\0\x0c\x01\x01\x07");
+        let listen = Request::Listen { child: 1, milliseconds: 2 };
+        assert_eq!(encode(&listen).unwrap(), b"\x03\0\0\0\x0e\x01\x02");
+        let stdin = Stdin::Terminal { rows: 24, columns: 80 };
+        let spawn = Request::Spawn { argv: vec![], env: vec![], stdin, output_max: 1 };
+        assert_eq!(encode(&spawn).unwrap(), b"\x07\0\0\0\x09\0\0\x02\x18\x50\x01");
         let said = Output { pid: 2, stdout: vec![7], ..Output::default() };
         assert_eq!(encode(&Reply::Said(said)).unwrap(), b"\x06\0\0\0\x06\x04\x01\x07\0\0");
     }

@@ -16,4 +16,4 @@ pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request,
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
 /// Raised whenever a message changes; lab and agent refuse to talk across versions.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;

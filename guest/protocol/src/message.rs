@@ -77,7 +77,9 @@ pub enum Request {
         env: Vec<String>,
         /// What it reads.
         stdin: Stdin,
-        /// The most bytes of stdout, and of stderr, that are kept; the rest is read and dropped.
+        /// The most bytes of stdout, and of stderr, that are kept. The rest is read and dropped, except
+        /// from a child that is talked to, by [`Stdin::Open`] or [`Stdin::Terminal`]: it waits until
+        /// what it wrote was taken.
         output_max: u32,
     },
     /// Waits until a child has ended and closed its output, or the time is over: [`Reply::Child`].
@@ -95,8 +97,9 @@ pub enum Request {
         /// From [`Reply::Started`].
         child: u32,
     },
-    /// Writes to a child whose stdin is [`Stdin::Open`], at most [`FEED_MAX`] bytes, all of them or
-    /// none: EAGAIN, as long as it has not read what it has, and EPIPE once it reads no more.
+    /// Writes to a child whose stdin is [`Stdin::Open`] or [`Stdin::Terminal`], at most [`FEED_MAX`]
+    /// bytes, all of them or none: EAGAIN, as long as it has not read what it has, and EPIPE once it
+    /// reads no more. No bytes at all are the end of an open stdin.
     Feed {
         /// From [`Reply::Started`].
         child: u32,
@@ -109,6 +112,23 @@ pub enum Request {
     Take {
         /// From [`Reply::Started`].
         child: u32,
+    },
+    /// Waits until a child has written something that was not taken, or its end can be told, or the
+    /// time is over, or the next request is here: [`Reply::Done`], or ECHILD once its end was told.
+    Listen {
+        /// From [`Reply::Started`].
+        child: u32,
+        /// How long, in milliseconds of the guest's clock.
+        milliseconds: u32,
+    },
+    /// Tells a child's [`Stdin::Terminal`] its size; ENOTTY if it has none.
+    Resize {
+        /// From [`Reply::Started`].
+        child: u32,
+        /// Lines.
+        rows: u16,
+        /// Characters a line.
+        columns: u16,
     },
     /// Sends a signal to a child's process group.
     Kill {
@@ -160,8 +180,16 @@ pub const FEED_MAX: usize = 4096;
 pub enum Stdin {
     /// These bytes, then end of file.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// What [`Request::Feed`] brings, until the child is killed.
+    /// What [`Request::Feed`] brings.
     Open,
+    /// The same through a terminal, which is the child's stdout and stderr, too, and the controlling
+    /// terminal of a session of its own. All that is written to it comes as stdout.
+    Terminal {
+        /// Lines.
+        rows: u16,
+        /// Characters a line.
+        columns: u16,
+    },
 }
 
 /// How [`Request::WriteFile`] opens its file.

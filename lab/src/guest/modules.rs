@@ -79,13 +79,22 @@ impl Modules {
         }
     }
 
+    /// The names of all the lab's own, sorted.
+    pub fn own(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.sources).into_iter().flatten().flatten();
+        let built = entries.filter(|entry| entry.path().join("Kbuild").is_file());
+        let mut names: Vec<String> =
+            built.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
     fn hint(&self, kernel: &Kernel, name: &str) -> String {
-        let own = fs::read_dir(&self.sources).into_iter().flatten().flatten();
-        let own = own.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let own = self.own().into_iter();
         let kernels = kernel.modules().unwrap_or_default();
         let kernels =
             kernels.iter().filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
-        let known: Vec<String> = own.filter(|name| !name.contains('.')).chain(kernels).collect();
+        let known: Vec<String> = own.chain(kernels).collect();
         let near = nearest(name, known.iter().map(String::as_str));
         near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default()
     }

@@ -223,7 +223,9 @@ impl Root {
     }
 
     fn tool(&self, program: &str) -> Tool {
-        Tool::new(program).env("APT_CONFIG", self.directory.join("apt.conf")).env("LC_ALL", "C")
+        let tool = Tool::new(program).env("APT_CONFIG", self.directory.join("apt.conf")).env("LC_ALL", "C");
+        // One that is interrupted leaves its temporary files.
+        tool.env("TMPDIR", &self.directory)
     }
 
     fn lists_age(&self) -> Option<Duration> {

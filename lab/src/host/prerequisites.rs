@@ -286,7 +286,13 @@ fn package_version(package: &str) -> Option<Version> {
 /// Makes sure that everything up to `need` is there. What is missing is installed if `yes`,
 /// else it is a [`MissingPrerequisites`], as is what an installation did not bring.
 pub fn ensure(need: Need, yes: bool, progress: &Progress) -> Result<()> {
-    let missing = missing_now(need);
+    ensure_beside(need, &[], yes, progress)
+}
+
+/// As [`ensure`], with these programs of the table beside what `need` says.
+pub fn ensure_beside(need: Need, programs: &[&str], yes: bool, progress: &Progress) -> Result<()> {
+    let missing_now = || missing_now(need, programs);
+    let missing = missing_now();
     if missing.is_empty() {
         return Ok(());
     }
@@ -297,7 +303,7 @@ pub fn ensure(need: Need, yes: bool, progress: &Progress) -> Result<()> {
         return Err(MissingPrerequisites { missing, command }.into());
     }
     install(&missing, privileged, progress)?;
-    let missing = missing_now(need);
+    let missing = missing_now();
     if missing.is_empty() {
         return Ok(());
     }
@@ -305,9 +311,9 @@ pub fn ensure(need: Need, yes: bool, progress: &Progress) -> Result<()> {
         .context("apt-get installed what it has, but that is not enough")
 }
 
-fn missing_now(need: Need) -> Vec<Check> {
+fn missing_now(need: Need, programs: &[&str]) -> Vec<Check> {
     let is_wanted = |of: Need| of == need || of < need && need == Need::Test;
-    let required = TABLE.iter().filter(|prerequisite| is_wanted(prerequisite.need));
+    let required = TABLE.iter().filter(|row| is_wanted(row.need) || programs.contains(&row.name));
     required.map(|prerequisite| look(prerequisite, false)).filter(|check| !check.ok).collect()
 }
 

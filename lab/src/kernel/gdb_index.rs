@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 
 /// Reads files of any architecture.
-pub(crate) const GDB: &str = "gdb-multiarch";
+pub const GDB: &str = "gdb-multiarch";
 
 /// Writes them.
 const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";

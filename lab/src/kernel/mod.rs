@@ -20,7 +20,7 @@ pub use build::{Identity, build, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};
-pub use gdb_index::indexed_vmlinux;
+pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use make::complaints;
 pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};

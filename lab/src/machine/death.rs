@@ -61,6 +61,11 @@ pub enum Death {
 }
 
 impl Death {
+    /// Whether it is the lab's doing or that of whoever stopped it, and not the guest's.
+    pub fn is_labs_own(&self) -> bool {
+        matches!(self, Death::Lab(_) | Death::Interrupted)
+    }
+
     /// What the lab could not find out of it, and why.
     pub fn note(&self) -> Option<String> {
         match self {

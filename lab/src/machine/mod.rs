@@ -8,6 +8,7 @@ mod asleep;
 mod console;
 mod death;
 mod dump;
+mod gdbstub;
 mod monitor;
 mod port;
 mod process;
@@ -201,6 +202,24 @@ impl Machine {
         Err(self.death(error, ending, request, within))
     }
 
+    /// As [`Machine::call`], but nothing once one of `others` is readable: nobody will know the answer.
+    pub fn call_unless(
+        &mut self,
+        request: &Request,
+        within: Duration,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<Option<Reply>, Death> {
+        let until = Instant::now() + within;
+        let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);
+        match port.converse_unless(request, others) {
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                let ending = port.ending();
+                Err(self.death(error, ending, described(request), within))
+            }
+        }
+    }
+
     /// Gives a failed conversation its name.
     fn death(
         &mut self,
@@ -278,7 +297,9 @@ fn described(request: &Request) -> String {
         Request::LoadModule { path, .. } => format!("loading `{path}`"),
         Request::Spawn { argv, .. } => format!("starting `{}`", argv.join(" ")),
         Request::Wait { .. } => END_OF_A_PROCESS.into(),
-        Request::Output { .. } | Request::Take { .. } => "the output of a process".into(),
+        Request::Output { .. } | Request::Take { .. } | Request::Listen { .. } => {
+            "the output of a process".into()
+        }
         Request::Feed { .. } => "a process to take its input".into(),
         other => {
             let name = format!("{other:?}");

@@ -9,7 +9,7 @@ use protocol::{FrameError, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     io::{self, Read, Write},
-    os::unix::net::UnixStream,
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 
@@ -26,6 +26,10 @@ pub(super) struct Port<'a> {
     until: Instant,
     ending: Option<Ending>,
     state: &'a mut PortState,
+    /// What else ends the wait for a reply, when it is readable.
+    others: &'a [BorrowedFd<'a>],
+    /// One of them was.
+    turned_away: bool,
 }
 
 /// What one conversation leaves to the next: a deadline can pass in the middle of a reply.
@@ -46,7 +50,7 @@ impl<'a> Port<'a> {
         state: &'a mut PortState,
         until: Instant,
     ) -> Port<'a> {
-        Port { socket, monitor, until, ending: None, state }
+        Port { socket, monitor, until, ending: None, state, others: &[], turned_away: false }
     }
 
     /// What the monitor says of the guest's end, once the conversation is broken.
@@ -62,15 +66,7 @@ impl<'a> Port<'a> {
         replies: &mut Vec<Reply>,
     ) -> Result<(), FrameError> {
         let stale = self.state.owed;
-        for request in requests {
-            let frame = protocol::encode(request)?;
-            if std::mem::replace(&mut self.state.broken, true) {
-                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
-            }
-            self.write_all(&frame)?;
-            self.state.broken = false;
-            self.state.owed += 1;
-        }
+        requests.iter().try_for_each(|request| self.send(request))?;
         for _ in 0..stale {
             let length = self.frame_length()?;
             self.state.inbox.drain(..length);
@@ -84,6 +80,33 @@ impl<'a> Port<'a> {
             replies.push(reply?);
         }
         Ok(())
+    }
+
+    /// Sends a request. Its reply comes before those to later ones.
+    pub(super) fn send(&mut self, request: &Request) -> Result<(), FrameError> {
+        let frame = protocol::encode(request)?;
+        if std::mem::replace(&mut self.state.broken, true) {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        self.write_all(&frame)?;
+        self.state.broken = false;
+        self.state.owed += 1;
+        Ok(())
+    }
+
+    /// Sends a request and waits for its reply, but not any more once one of `others` is readable: what
+    /// comes then is dropped.
+    pub(super) fn converse_unless(
+        &mut self,
+        request: &Request,
+        others: &'a [BorrowedFd<'a>],
+    ) -> Result<Option<Reply>, FrameError> {
+        self.others = others;
+        let mut replies = Vec::with_capacity(1);
+        match self.converse(std::slice::from_ref(request), &mut replies) {
+            Err(_) if self.turned_away => Ok(None),
+            done => done.map(|()| replies.pop()),
+        }
     }
 
     /// Waits until a whole frame is in the inbox; how many bytes it has.
@@ -146,16 +169,21 @@ impl<'a> Port<'a> {
             }
             let slice = left.min(SLICE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(slice.subsec_nanos()).max(1) };
-            let (socket, monitor) = {
-                let mut fds = [
+            let (socket, monitor, other) = {
+                let mut fds = vec![
                     PollFd::new(self.socket, ready),
                     PollFd::from_borrowed_fd(self.monitor.fd(), PollFlags::IN),
                 ];
+                // Half a request has to be followed by its other half.
+                if !ready.contains(PollFlags::OUT) {
+                    fds.extend(self.others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+                }
                 match poll(&mut fds, Some(&timeout)) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }
-                (fds[0].revents(), fds[1].revents())
+                let other = fds[2..].iter().any(|fd| !fd.revents().is_empty());
+                (fds[0].revents(), fds[1].revents(), other)
             };
             if !monitor.is_empty() {
                 self.ending =
@@ -166,6 +194,10 @@ impl<'a> Port<'a> {
             }
             if !socket.is_empty() {
                 return Ok(());
+            }
+            if other {
+                self.turned_away = true;
+                return Err(io::ErrorKind::Interrupted.into());
             }
         }
     }

@@ -10,6 +10,7 @@ mod crash;
 mod drain_cost;
 mod enabled;
 mod end;
+mod furnish;
 mod hooks;
 mod inspect;
 mod left;
@@ -20,6 +21,7 @@ mod selftests;
 mod steps;
 mod tape;
 
+pub use furnish::{Furniture, Loaded, furnish};
 pub use left::Left;
 
 pub(crate) use crash::{CrashMark, VMLINUX, crash_command};

@@ -11,13 +11,13 @@ use crate::{
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection};
 use protocol::{Reply, Request};
-use std::{fmt::Write, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 /// Where modules are pushed to.
-const MODULES: &str = "/modules";
+pub(super) const MODULES: &str = "/modules";
 
 /// The permissions of a pushed module.
-const READABLE: u32 = 0o644;
+pub(super) const READABLE: u32 = 0o644;
 
 impl Recorder<'_> {
     /// Loads a module that was built for this scenario.
@@ -46,13 +46,19 @@ impl Recorder<'_> {
     /// A module that was just loaded, with where its sections are. One that the kernel does not tell
     /// of leaves what is in it without an address.
     fn loaded(&mut self, module: &Module) -> Result<Binary, Death> {
+        let bases = self.section_bases(module)?;
+        Binary::module(&module.file, bases).map_err(Death::Lab)
+    }
+
+    /// Where the kernel says that the sections of a loaded module are.
+    pub(super) fn section_bases(&mut self, module: &Module) -> Result<BTreeMap<String, u64>, Death> {
         let sections = sections(&module.file).map_err(Death::Lab)?;
         let path = |section: &String| format!("/sys/module/{}/sections/{section}", module.name);
         let paths: Vec<String> = sections.iter().map(path).collect();
         let texts = self.files(&paths)?;
         let base = |path: &String| u64::from_str_radix(texts.get(path)?.trim().strip_prefix("0x")?, 16).ok();
         let bases = sections.iter().zip(&paths).filter_map(|(name, path)| Some((name.clone(), base(path)?)));
-        Binary::module(&module.file, bases.collect()).map_err(Death::Lab)
+        Ok(bases.collect())
     }
 
     /// Remembers where the functions of a module are. One that is loaded again lies elsewhere, and the

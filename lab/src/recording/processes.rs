@@ -11,7 +11,7 @@ use protocol::{ChildState, Output, Reply, Request, Stdin};
 use std::borrow::Cow;
 
 /// Where workloads are pushed to.
-const WORKLOADS: &str = "/workloads";
+pub(super) const WORKLOADS: &str = "/workloads";
 
 /// The most bytes of a workload's stdout, and of its stderr, that are kept.
 const OUTPUT_MAX: u32 = 256 << 10;
@@ -23,7 +23,7 @@ const WAIT_MILLIS: u32 = 20;
 const SHOWN: usize = 12;
 
 /// The permissions of a pushed program.
-const EXECUTABLE: u32 = 0o755;
+pub(super) const EXECUTABLE: u32 = 0o755;
 
 /// The environment of what a userland runs.
 pub(crate) const ENVIRONMENT: [&str; 5] =

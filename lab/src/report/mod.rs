@@ -23,4 +23,5 @@ pub use parting::side_by_side;
 pub use place::{Place, RunDirectory, now, now_micros, point_latest, write_json};
 pub(crate) use place::{partial, write_whole};
 pub use rates::{Flake, Rates};
+pub(crate) use terminal::printable;
 pub use terminal::{Terminal, summary};

@@ -127,10 +127,13 @@ pub fn summary(results: &Results) -> String {
     format!("{text} in {:.1} s", results.run.seconds)
 }
 
+/// Lines without what a terminal would obey.
+pub(crate) fn printable(lines: &str) -> String {
+    lines.chars().map(|c| if c.is_control() && !matches!(c, '\t' | '\n') { '\u{fffd}' } else { c }).collect()
+}
+
 fn indent(text: &mut String, by: usize, lines: &str) {
-    for line in lines.lines() {
-        let line: String =
-            line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+    for line in printable(lines).lines() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:by$}{line}", "");
     }

@@ -11,6 +11,14 @@ use std::fmt;
 pub struct CommandLine(Vec<String>);
 
 impl CommandLine {
+    /// Reads what a scenario would have.
+    ///
+    /// # Errors
+    /// What is no program and its arguments, and why.
+    pub fn parse(text: &str) -> Result<CommandLine, String> {
+        CommandLine::from_text(text)
+    }
+
     /// The program's name, without a directory.
     pub fn program(&self) -> &str {
         self.0.first().map_or("", String::as_str)
