@@ -62,9 +62,11 @@ struct Ready {
 /// The thread that restores, until this is dropped; it leaves no machine behind.
 pub(super) struct Restorer<'a>(&'a Ahead<'a>);
 
-/// Whether restoring ahead saves time. As many machines as CPUs leave none idle that could do it.
+/// Whether restoring ahead saves time. It does where a CPU is idle for part of the time, and costs
+/// nothing with a job a CPU: two jobs on two cores took 13.3 s for 60 scenarios with it and 13.7 s
+/// without (medians of three). With more jobs the CPUs are never idle.
 pub(super) fn pays(jobs: usize, cpus: usize) -> bool {
-    jobs < cpus
+    jobs <= cpus
 }
 
 /// The kernel of the first turn from number `next` on that takes a restored machine. `kernel` knows
@@ -163,9 +165,8 @@ mod tests {
     use crate::run::schedule::Rounds;
 
     #[test]
-    fn only_a_cpu_without_a_job_restores_ahead() {
-        for (jobs, cpus, expect) in [(1, 1, false), (1, 2, true), (2, 2, false), (3, 2, false), (3, 4, true)]
-        {
+    fn more_jobs_than_cpus_leave_no_time_to_restore_ahead() {
+        for (jobs, cpus, expect) in [(1, 1, true), (1, 2, true), (2, 2, true), (3, 2, false), (3, 4, true)] {
             assert_eq!(pays(jobs, cpus), expect, "{jobs} jobs on {cpus} CPUs");
         }
     }
