@@ -19,6 +19,10 @@ for argument do
 	shift
 	case $argument in
 	# The tree belongs to all guests, and what is shared with this one to the lab.
+	local,*,mount_tag=/dev/root,*)
+		# Kernels before 6.5 look for what is behind `/dev/`, later ones for the whole of it.
+		argument=${argument%%mount_tag=*}mount_tag=root,${argument#*mount_tag=/dev/root,},readonly=on
+		;;
 	local,*) argument=$argument,readonly=on ;;
 	# vmtest's sockets have fixed places, and are its own to remove while it lives.
 	socket,path=/*) path=${argument#socket,path=} leftovers="$leftovers ${path%%,*}" ;;

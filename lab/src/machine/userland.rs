@@ -48,8 +48,9 @@ const AGENT: &str = "agent";
 
 /// Kernel parameters behind those of vmtest.
 const CMDLINE: &[&str] = &[
-    // Without the block layer the kernel takes for its root file system only what is named.
-    "root=/dev/root",
+    // Without the block layer the kernel takes for its root file system only what is named, here as
+    // the script between vmtest and QEMU calls it.
+    "root=root",
     // The tree is every guest's.
     "ro",
     // And none changes it: what was read once need not be read again. With vmtest's `cache=mmap` each
