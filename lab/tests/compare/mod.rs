@@ -97,6 +97,10 @@ fn behind<'a>(
             }
             names(trace, field, value)
         }
+        // Of a string that could not be read there is no byte, and trace-cmd shows whatever lies there.
+        Value::Text(said) if said.is_empty() && located_length(event, field) == Some(0) => {
+            return Some(behind_garbage(text));
+        }
         Value::Text(text) => vec![text.trim_end_matches('\n').to_owned()],
         // trace-cmd shows the word that says where the bytes lie.
         Value::Bytes(_) => located(event, field).into_iter().collect(),
@@ -178,6 +182,15 @@ fn located_length(event: &Event<'_>, field: &FieldFormat) -> Option<usize> {
 fn array(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("ARRAY[{}]", bytes.join(", "))
+}
+
+/// What begins with ` NAME=`, or nothing.
+fn behind_garbage(text: &str) -> &str {
+    let is_field = |&(at, _): &(usize, &str)| {
+        let name = text[at + 1..].split('=').next().unwrap_or_default();
+        name.len() < text.len() - at - 1 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    text.match_indices(' ').find(is_field).map_or("", |(at, _)| &text[at..])
 }
 
 /// trace-cmd shows eight frames of every kernel stack: of a shorter one, whatever lies behind it.
