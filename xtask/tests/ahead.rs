@@ -1,20 +1,18 @@
 //! Machines that are restored ahead of their turns: every result is as it always was, and none of
 //! them outlives the run.
 
+mod patience;
 mod stage;
 
 use lab::{report::Run, verdict::Status};
+use patience::wait_for;
 use stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, Instant},
 };
-
-/// How long anything here may take that is about to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A scenario that takes a boot of its own.
 const BOOTS: &str = "summary: a machine boots for this\nfresh: boot\nsteps: [read: trace_clock]\n";
@@ -53,17 +51,6 @@ fn survivors(directory: &Path) -> Vec<String> {
         .filter(of_lab)
         .map(|process| fs::read_to_string(process.join("comm")).unwrap_or_default())
         .collect()
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn latest(results: &Path) -> Run {

@@ -3,10 +3,12 @@
 
 mod killed_snapshot;
 mod killed_userland;
+mod patience;
 mod stage;
 mod watched;
 
 use lab::{cache::Cache, verdict::Status};
+use patience::wait_for;
 use stage::{
     ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, labels, run, said, scenarios, scratch, stored, xtask,
 };
@@ -15,28 +17,13 @@ use std::{
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
-
-/// How long anything here may take that is about to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The one run's directory below `results`, once it is there.
 fn run_directory(results: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(results).ok()?.flatten().map(|entry| entry.path());
     entries.filter(|path| path.is_dir() && !path.is_symlink()).max()
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn kill_hard(lab: &mut Child) {

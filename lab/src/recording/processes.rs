@@ -49,6 +49,12 @@ struct Expected<'a> {
     stderr: Option<&'a TextCheck>,
 }
 
+impl<'a> Expected<'a> {
+    fn exit(status: i32, stdout: Option<&'a TextCheck>, stderr: Option<&'a TextCheck>) -> Expected<'a> {
+        Expected { end: format!("exit status {status}"), stdout, stderr }
+    }
+}
+
 impl Recorder<'_> {
     pub(super) fn workload(
         &mut self,
@@ -68,11 +74,7 @@ impl Recorder<'_> {
                 Background { step: number, child, stdout: step.stdout.clone(), stderr: step.stderr.clone() };
             return self.run_beside(background, until);
         }
-        let expected = Expected {
-            end: format!("exit status {}", step.exit),
-            stdout: step.stdout.as_ref(),
-            stderr: step.stderr.as_ref(),
-        };
+        let expected = Expected::exit(step.exit, step.stdout.as_ref(), step.stderr.as_ref());
         self.run_to_end(number, child, &expected, output)
     }
 
@@ -100,11 +102,7 @@ impl Recorder<'_> {
             Ok(child) => child,
             Err(reason) => return Ok(vec![reason]),
         };
-        let expected = Expected {
-            end: format!("exit status {}", step.exit),
-            stdout: step.stdout.as_ref(),
-            stderr: step.stderr.as_ref(),
-        };
+        let expected = Expected::exit(step.exit, step.stdout.as_ref(), step.stderr.as_ref());
         self.run_to_end(number, child, &expected, output)
     }
 

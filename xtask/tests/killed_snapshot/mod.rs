@@ -2,9 +2,9 @@
 //! nothing that is half made.
 
 use crate::{
-    PATIENCE, kill_hard,
+    kill_hard,
+    patience::{PATIENCE, wait_for},
     stage::{ONE_RUN, TRIVIAL, cache, check, run, said, scenarios, scratch},
-    wait_for,
 };
 use std::{
     fs,

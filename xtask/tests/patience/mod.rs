@@ -1,0 +1,20 @@
+//! Waiting for what is about to happen.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long anything here may take that is about to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
