@@ -5,12 +5,14 @@
  *
  * What is to happen is named by the parameter "now", and happens at load, or
  * is written to debugfs' deaths/now, and happens to whoever writes it. With
- * "leave=1" the module leaves a probe behind when it is unloaded.
+ * "cpu=1" it happens on that CPU. With "leave=1" the module leaves a probe
+ * behind when it is unloaded.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bug.h>
+#include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/gfp.h>
@@ -40,6 +42,10 @@
 static char *now;
 module_param(now, charp, 0444);
 MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race, patch");
+
+static int cpu = -1;
+module_param(cpu, int, 0444);
+MODULE_PARM_DESC(cpu, "the CPU on which it happens at load");
 
 static bool leave;
 module_param(leave, bool, 0444);
@@ -311,6 +317,8 @@ static int __init deaths_init(void)
 	debugfs_create_file("now", 0200, directory, NULL, &now_operations);
 	if (leave)
 		error = leave_probe();
+	if (!error && cpu >= 0)
+		error = set_cpus_allowed_ptr(current, cpumask_of(cpu));
 	if (!error && now)
 		error = happen(now);
 	if (error)

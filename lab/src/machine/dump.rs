@@ -3,6 +3,10 @@
 //!
 //! It is an ELF file. QEMU's compressed format would be a quarter of its size on disk, but drgn does
 //! not open what QEMU 7.2 writes of an arm64 guest ("ARCH_NAME: Key has no value").
+//!
+//! It has the registers of every CPU, and says so ([`say_of_every_cpu`]): crash would give the first to the
+//! first CPU that is online, and after a panic only the one that panicked is.
+//!
 //! QEMU writes it into a pipe, and what is zero becomes a hole in the file: of 512 MB of memory that
 //! was just booted 25 MB are written, and a disk that is busy has less to do.
 
@@ -12,6 +16,11 @@ use super::{
 };
 use crate::host::interrupt;
 use anyhow::{Context, Result, bail};
+use object::{
+    LittleEndian,
+    elf::{self, FileHeader64},
+    read::elf::{FileHeader, ProgramHeader},
+};
 use qapi::qmp;
 use rustix::pipe::{fcntl_setpipe_size, pipe};
 use std::{
@@ -35,6 +44,13 @@ const PIPE: &str = "vmcore";
 
 /// Bytes that are read at once, and that the pipe holds: the most that Linux allows everybody.
 const CHUNK: usize = 1 << 20;
+
+/// Bytes from the start of a dump that hold its notes: a few kilobytes for each CPU.
+const NOTES_MAX: usize = 1 << 20;
+
+/// Whose note it is.
+const CORE: &[u8] = b"CORE";
+const QEMU: &[u8] = b"QEMU";
 
 /// Bytes that become a hole if all are zero: a page of most file systems.
 const HOLE: usize = 4096;
@@ -101,7 +117,42 @@ impl Machine {
             Ok(written) => written?,
             Err(_) => bail!("its writer panicked"),
         }
-        asked.context("QEMU cannot dump the guest")
+        asked.context("QEMU cannot dump the guest")?;
+        say_of_every_cpu(file).context("cannot complete its notes")
+    }
+}
+
+/// Names the note of the first CPU's floating-point registers as QEMU names its own of an x86 guest. That
+/// is what crash knows a dump by whose notes are of all CPUs, not of those alone that are online; of an
+/// arm64 guest QEMU writes no such note, and there is no room for another.
+fn say_of_every_cpu(file: &File) -> Result<()> {
+    let mut notes = vec![0; NOTES_MAX];
+    let count = fill(&mut FromStart(file, 0), &mut notes)?;
+    let data = &notes[..count];
+    let header = FileHeader64::<LittleEndian>::parse(data)?;
+    for segment in header.program_headers(LittleEndian, data)? {
+        let Some(mut of_segment) = segment.notes(LittleEndian, data)? else { continue };
+        while let Some(note) = of_segment.next()? {
+            if note.name() == CORE && note.n_type(LittleEndian) == elf::NT_PRFPREG {
+                let name = (note.name().as_ptr() as usize - data.as_ptr() as usize) as u64;
+                // Its type stands before its name.
+                file.write_all_at(&[0; 4], name - 4)?;
+                file.write_all_at(QEMU, name)?;
+                return Ok(());
+            }
+        }
+    }
+    bail!("none is of floating-point registers")
+}
+
+/// A file, read from an offset on.
+struct FromStart<'a>(&'a File, u64);
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read_at(buffer, self.1)?;
+        self.1 += count as u64;
+        Ok(count)
     }
 }
 
