@@ -26,7 +26,7 @@ impl Place {
     }
 
     fn obtain(&self, spec: &SourceSpec) -> Result<Source> {
-        obtain(&self.cache, self.directory.path(), spec, &Progress::silent())
+        obtain(&self.cache, self.directory.path(), spec, None, &Progress::silent())
     }
 
     fn run(&self, command: &str) -> String {

@@ -190,6 +190,12 @@ impl KernelSpec {
         KernelSpec::parse(name, &text).map_err(|cause| SpecError::Invalid { path, cause })
     }
 
+    /// The files below `kernels/` that it is made of: itself, and those that it names.
+    pub fn files(&self) -> Vec<String> {
+        let fragments = self.fragments.iter().map(|fragment| format!("{fragment}.config"));
+        [format!("{}.yaml", self.name)].into_iter().chain(fragments).collect()
+    }
+
     fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
         let spec: KernelSpec = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
         for fragment in &spec.fragments {
@@ -221,7 +227,7 @@ pub(super) fn directory(root: &Path) -> PathBuf {
 }
 
 /// Names become parts of paths.
-fn check_name(name: &str) -> Result<(), SpecError> {
+pub(crate) fn check_name(name: &str) -> Result<(), SpecError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 64 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
         return Err(SpecError::Name(name.chars().take(80).collect()));
