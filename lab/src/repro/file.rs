@@ -3,7 +3,7 @@
 //! It may come from anyone. It is read up to a size, unknown fields are refused, the paths in it stay
 //! below the directory that they are put in, and its scenario is parsed as any other.
 
-use super::fingerprint::Failure;
+use super::{fingerprint::Failure, yaml};
 use crate::{
     kernel, report,
     scenario::{Scenario, ScenarioError, Wanted, is_name, within_budget},
@@ -27,6 +27,9 @@ const FILE_MAX: u64 = 4 << 20;
 pub const INLINE_MAX: usize = 1 << 20;
 const FILES_MAX: usize = 2000;
 
+/// The field that has the files.
+const FILES: &str = "files";
+
 /// The longest path in it, in bytes.
 const PATH_MAX: usize = 300;
 
@@ -49,8 +52,8 @@ pub struct Reproducer {
     pub name: String,
     /// How it failed.
     pub verdict: Failure,
-    /// The kernel it failed on.
-    pub kernel: KernelUsed,
+    /// The scenario: of a matrix, one cell.
+    pub scenario: String,
     /// The machine it failed in.
     pub qemu: QemuUsed,
     /// What that ran on.
@@ -61,8 +64,8 @@ pub struct Reproducer {
     /// Which of several runs of the scenario it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
-    /// The scenario: of a matrix, one cell.
-    pub scenario: String,
+    /// The kernel it failed on.
+    pub kernel: KernelUsed,
     /// What scenario and kernel are made of, by its path in a checkout; below `modules/` are the
     /// directories that the scenario itself names.
     pub files: BTreeMap<String, String>,
@@ -157,7 +160,11 @@ impl Reproducer {
 
     /// What is written.
     pub fn to_yaml(&self) -> Result<String> {
-        let yaml = serde_yaml::to_string(self).context("cannot write a reproducer as YAML")?;
+        let rest = Reproducer { files: BTreeMap::new(), ..self.clone() };
+        let yaml = serde_yaml::to_string(&rest).context("cannot write a reproducer as YAML")?;
+        let files = yaml::field(FILES, &self.files)?;
+        // Whatever else begins a line is indented, or another field.
+        let yaml = yaml.replacen(&format!("\n{FILES}: {{}}\n"), &format!("\n{files}"), 1);
         Ok(format!(
             "# A failure of ftrace-lab with all that is needed to see it again:\n\
              # cargo xtask lab repro FILE. Look into it first: what it brings is built and run.\n{yaml}"

@@ -10,6 +10,7 @@ mod fingerprint;
 mod minimize;
 mod parts;
 mod run;
+mod yaml;
 
 pub use collect::{Circumstances, leave};
 pub use file::{INLINE_MAX, KernelUsed, LeftOut, Origin, QemuUsed, ReproError, Reproducer, SCHEMA};
