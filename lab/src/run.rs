@@ -32,6 +32,7 @@ use ahead::Ahead;
 use anyhow::{Context, Result, bail};
 pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
+pub(crate) use boot::machine_with;
 use boot::{boot, for_crash, programs};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;

@@ -86,9 +86,9 @@ impl Repro {
         let mut tally = Tally::default();
         let finished = |result: &ScenarioResult, run: &Path| {
             let text = terminal.result(result, run);
-            tally.add(ready.outcome(result));
+            tally.add(ready.outcome(result), &reproducer);
             let last = tally.last.as_deref().unwrap_or_default();
-            progress.suspend(|| print!("{text}  {last}\n"));
+            progress.suspend(|| println!("{text}{last}"));
         };
         let (_, directory) = ready.run(&results, rounds, &progress, finished)?;
         if self.repeat.is_some() {
@@ -113,12 +113,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, outcome: Result<Outcome>) {
+    fn add(&mut self, outcome: Result<Outcome>, reproducer: &Reproducer) {
         let (count, words) = match outcome {
-            Ok(Outcome::Reproduced) => (&mut self.reproduced, "reproduced".to_owned()),
+            Ok(Outcome::Reproduced) => {
+                let what = format!("reproduced: {}", reproducer.verdict.broken);
+                (&mut self.reproduced, what)
+            }
             Ok(Outcome::FailsOtherwise(how)) => (&mut self.otherwise, format!("fails otherwise: {how}")),
             Ok(Outcome::Passes) => (&mut self.passes, "passes".to_owned()),
-            Ok(Outcome::Unsupported(_)) => (&mut self.unsupported, "unsupported".to_owned()),
+            Ok(Outcome::Unsupported(reason)) => (&mut self.unsupported, format!("unsupported: {reason}")),
             Err(error) => {
                 self.last = Some("not run".to_owned());
                 self.error = Some(error);

@@ -14,6 +14,7 @@ use crate::{
     machine::{Accelerator, qemu},
     plan,
     report::{Host, Qemu, ScenarioResult},
+    run::machine_with,
     scenario::{self, Found, Scenario, Wanted, means_the_same},
 };
 use anyhow::{Context, Result, ensure};
@@ -103,22 +104,9 @@ fn kernel_used(kernel: &Kernel, tree: bool) -> Result<KernelUsed> {
 
 /// What QEMU is started with for a scenario without a userland, as a person would write it.
 fn arguments(kernel: &Kernel, scenario: &Scenario) -> Vec<String> {
-    let machine = &kernel.spec.machine;
-    let spec = qemu::MachineSpec {
-        image: "Image".into(),
-        initramfs: "initramfs".into(),
-        machine: machine.machine.clone(),
-        cpu: machine.cpu.clone(),
-        cpus: machine.smp,
-        memory: machine.memory.to_string(),
-        cmdline: kernel
-            .spec
-            .cmdline
-            .split_whitespace()
-            .map(str::to_owned)
-            .chain(plan::cmdline(scenario))
-            .collect(),
-    };
+    let mut spec = machine_with(kernel, Path::new("initramfs"));
+    spec.image = "Image".into();
+    spec.cmdline.extend(plan::cmdline(scenario));
     // Where the sockets are is decided anew for each machine.
     let sockets = qemu::Sockets { console: 3, agent: 4, monitor: 5 };
     qemu::arguments(&spec, Accelerator::of_host(), qemu::Memory::Anonymous, sockets)

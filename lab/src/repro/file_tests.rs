@@ -19,6 +19,7 @@ fn reproducer() -> Reproducer {
             status: Status::Failed,
             reason: "found: 3\n- not 5".into(),
             broken: Broken::Run,
+            finding: "found: 3".into(),
             fingerprint: "failed-0123456789ab".into(),
         },
         kernel: KernelUsed {

@@ -4,6 +4,7 @@
 //! times. A splat is known by its kind and the functions at its top; a step or an expectation by what
 //! is written in the scenario, wherever it stands there, and by the words of what was found instead.
 
+use super::flow;
 use crate::{
     report::ScenarioResult,
     verdict::{OutcomeStatus, Splat, Status},
@@ -15,6 +16,9 @@ use std::fmt;
 
 /// Words of a finding that count. What follows names examples, which may be others the next time.
 const WORDS: usize = 12;
+
+/// Characters of a finding that are kept.
+const FINDING_MAX: usize = 1000;
 
 /// Frames of a splat that are told.
 const FRAMES: usize = 8;
@@ -30,6 +34,8 @@ pub struct Failure {
     /// What did not hold.
     #[serde(with = "serde_yaml::with::singleton_map")]
     pub broken: Broken,
+    /// What was found there, on one line.
+    pub finding: String,
     /// The same where the failure is the same.
     pub fingerprint: String,
 }
@@ -84,31 +90,59 @@ impl Failure {
             return None;
         }
         let scenario = serde_yaml::from_str(scenario).unwrap_or(Value::Null);
-        let (broken, marks) = broken(result, &scenario);
-        let fingerprint = digest(result.status, &marks);
-        Some(Failure { status: result.status, reason: result.reason.clone(), broken, fingerprint })
+        let Failing { broken, mark, finding } = failing(result, &scenario);
+        let words = if matches!(broken, Broken::Splat { .. }) { String::new() } else { shape(&finding) };
+        let fingerprint = digest(result.status, &[broken.kind(), &mark, &words]);
+        Some(Failure { status: result.status, reason: result.reason.clone(), broken, finding, fingerprint })
     }
 
     /// Whether it is the same failure.
     pub fn is_same(&self, other: &Failure) -> bool {
         self.fingerprint == other.fingerprint
     }
+
+    /// Whether it is the same failure down to the numbers that were found. Where a scenario is changed,
+    /// less than this would take a count that fails since nothing happens any more for one that fails by
+    /// the bug.
+    pub(super) fn is_exactly(&self, other: &Failure) -> bool {
+        let counted = matches!(self.broken, Broken::Expectation(_) | Broken::Step(_));
+        self.is_same(other) && (!counted || numbers(&self.finding) == numbers(&other.finding))
+    }
 }
 
-/// What is broken, and the words by which it is known.
-fn broken(result: &ScenarioResult, scenario: &Value) -> (Broken, Vec<String>) {
+impl Broken {
+    fn kind(&self) -> &'static str {
+        match self {
+            Broken::Expectation(_) => "expectation",
+            Broken::Step(_) => "step",
+            Broken::Splat { .. } => "splat",
+            Broken::Run => "run",
+        }
+    }
+}
+
+/// What is broken, and by what it is known.
+struct Failing {
+    broken: Broken,
+    /// What it is, the same each time.
+    mark: String,
+    finding: String,
+}
+
+fn failing(result: &ScenarioResult, scenario: &Value) -> Failing {
     if let Some(splat) = splat(result) {
         let frames = splat.frames.iter().take(FRAMES).map(|frame| frame.symbol.clone()).collect();
         let broken = Broken::Splat { kind: splat.kind.clone(), title: splat.title.clone(), frames };
-        return (broken, vec!["splat".into(), splat.fingerprint.clone()]);
+        return Failing { broken, mark: splat.fingerprint.clone(), finding: first_line(&splat.title) };
     }
     // A step that a death broke off did nothing wrong: what killed the machine counts.
     let judged = matches!(result.status, Status::Failed | Status::Inconclusive);
     let step = result.steps.iter().position(|step| !step.passed).filter(|_| judged);
     // The verdict is named after what comes first in this order.
     if let Some(index) = step {
-        let (item, written) = item(scenario, "steps", index, &result.steps[index].text);
-        return (Broken::Step(item), vec!["step".into(), written, shape(&result.steps[index].detail)]);
+        let step = &result.steps[index];
+        let (item, mark) = item(scenario, "steps", index, &step.text);
+        return Failing { broken: Broken::Step(item), mark, finding: first_line(&step.detail) };
     }
     let wanted = match result.status {
         Status::Inconclusive => OutcomeStatus::Inconclusive,
@@ -119,10 +153,14 @@ fn broken(result: &ScenarioResult, scenario: &Value) -> (Broken, Vec<String>) {
     let decisive = |index: &usize| judged && result.reason.starts_with(&result.expectations[*index].text);
     if let Some(index) = outcome.filter(decisive) {
         let outcome = &result.expectations[index];
-        let (item, written) = item(scenario, "expect", index, &outcome.text);
-        return (Broken::Expectation(item), vec!["expectation".into(), written, shape(&outcome.detail)]);
+        let (item, mark) = item(scenario, "expect", index, &outcome.text);
+        return Failing { broken: Broken::Expectation(item), mark, finding: first_line(&outcome.detail) };
     }
-    (Broken::Run, vec!["run".into(), shape(&result.reason)])
+    Failing { broken: Broken::Run, mark: String::new(), finding: first_line(&result.reason) }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(FINDING_MAX).collect()
 }
 
 /// The splat that the verdict is named after.
@@ -136,15 +174,16 @@ fn splat(result: &ScenarioResult) -> Option<&Splat> {
 
 /// An item of one of the scenario's lists: for a person, and in a form in which equal ones are equal.
 fn item(scenario: &Value, list: &str, index: usize, text: &str) -> (Item, String) {
+    let number = index + 1;
     let value = scenario.get(list).and_then(|list| list.get(index));
-    let written = value.and_then(|value| serde_json::to_string(value).ok());
-    let written = written.unwrap_or_else(|| text.to_owned());
-    // Where items are not written one below the other, `text` only says which it is.
-    let shown = if text == format!("{list}[{index}]") { written.clone() } else { text.to_owned() };
-    (Item { number: index + 1, text: shown }, written)
+    // However it is written: lines, quotes and comments make no difference.
+    match value.and_then(|value| Some((value, serde_json::to_string(value).ok()?))) {
+        Some((value, mark)) => (Item { number, text: flow::shown(value) }, mark),
+        None => (Item { number, text: text.to_owned() }, text.to_owned()),
+    }
 }
 
-fn digest(status: Status, marks: &[String]) -> String {
+fn digest(status: Status, marks: &[&str]) -> String {
     let mut digest = Sha256::new();
     digest.update(status.name());
     for mark in marks {
@@ -155,14 +194,33 @@ fn digest(status: Status, marks: &[String]) -> String {
     format!("{}-{digits}", status.name())
 }
 
-/// The first words of a finding's first line, without numbers and what is in brackets with one.
+/// The first words of a finding, without numbers and what is in brackets with one. That nothing was
+/// found at all is no number.
 fn shape(finding: &str) -> String {
-    let line = finding.lines().next().unwrap_or_default();
-    let line = without_brackets(line);
-    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let is_word =
-        |word: &&str| !word.is_empty() && !word.chars().any(|c| c.is_ascii_digit()) && !is_hex(word);
-    words.filter(is_word).take(WORDS).collect::<Vec<_>>().join(" ")
+    let line = without_brackets(finding);
+    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let mut kept = Vec::new();
+    let mut before = "";
+    for word in words {
+        let numeric = word.chars().any(|c| c.is_ascii_digit()) || is_hex(word);
+        if !numeric || (word, before) == ("0", "found") {
+            kept.push(word);
+        }
+        before = word;
+    }
+    kept.truncate(WORDS);
+    kept.join(" ")
+}
+
+/// The decimal numbers of a finding, but for those of times and what is too long to be a count.
+fn numbers(finding: &str) -> Vec<&str> {
+    const UNITS: [&str; 5] = ["s", "ms", "us", "µs", "ns"];
+    let words: Vec<_> = finding.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').collect();
+    let is_count =
+        |word: &str| !word.is_empty() && word.len() < 7 && word.chars().all(|c| c.is_ascii_digit());
+    let is_time = |index: usize| words.get(index + 1).is_some_and(|next| UNITS.contains(next));
+    let counts = words.iter().enumerate().filter(|(index, word)| is_count(word) && !is_time(*index));
+    counts.map(|(_, word)| *word).collect()
 }
 
 /// An address or a digest that happens to have no digit.

@@ -40,7 +40,8 @@ fn an_expectation_is_known_by_what_is_written_and_what_was_found() {
     check(&first, &of_expectation(0, "found 4 at 0xffff8000804ad111, expected 1"), true);
     check(&first, &of_expectation(1, "found 3 at 0xffff8000804ad2c8, expected 1"), false);
     check(&first, &of_expectation(0, "there is no such event"), false);
-    let item = Item { number: 1, text: r#"{"count":{"event":"e","is":1}}"#.into() };
+    check(&first, &of_expectation(0, "found 0, expected 1"), false);
+    let item = Item { number: 1, text: "count: { event: e, is: 1 }".into() };
     assert_eq!(failure(&first).broken, Broken::Expectation(item));
     // The same one in another place, as in a scenario that was made smaller.
     let smaller = SCENARIO.replace("  - count: { event: e, is: 1 }\n", "");
@@ -51,6 +52,20 @@ fn an_expectation_is_known_by_what_is_written_and_what_was_found() {
     moved.reason = "expect[0]: found 3".into();
     let moved = Failure::of(&moved, &smaller).unwrap();
     assert!(moved.is_same(&failure(&second)), "{moved:?}");
+}
+
+#[test]
+fn exactly_the_same_has_the_same_numbers_but_for_times_and_addresses() {
+    let check = |one: &str, two: &str, exactly: bool| {
+        let (one, two) = (failure(&of_expectation(0, one)), failure(&of_expectation(0, two)));
+        assert!(one.is_same(&two));
+        assert_eq!(one.is_exactly(&two), exactly, "{one:?}\n{two:?}");
+    };
+    check("found 5, expected 6", "found 5, expected 6", true);
+    check("found 5, expected 6", "found 4, expected 6", false);
+    check("took 12 ms at 0xffff8000804ad2c8", "took 13 ms at 0xffff8000804ad111", true);
+    check("took 1.5 s, then 2", "took 2.25 s, then 2", true);
+    check("took 1.5 s, then 2", "took 1.5 s, then 3", false);
 }
 
 #[test]

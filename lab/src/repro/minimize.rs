@@ -7,7 +7,7 @@
 use super::{
     Outcome, Reproducer,
     fingerprint::{Broken, Failure},
-    parts,
+    flow, parts,
     run::Ready,
 };
 use crate::{progress::Progress, scenario::Scenario};
@@ -50,7 +50,9 @@ pub fn minimize(
 ) -> Result<Smaller> {
     let task = progress.task("looking for less", None);
     let mut runs = 0;
-    let mut failure = None;
+    // As it fails here and now; the file's may be of another machine.
+    let mut whole: Option<Failure> = None;
+    let mut last = None;
     let mut same = |text: &str| {
         ready.change(text)?;
         for _ in 0..attempts {
@@ -59,8 +61,12 @@ pub fn minimize(
             let (outcome, now) = ready.once()?;
             match outcome {
                 Outcome::Reproduced => {
-                    failure = now;
-                    return Ok(true);
+                    let exactly = |now: &Failure| whole.as_ref().is_none_or(|whole| now.is_exactly(whole));
+                    if now.as_ref().is_some_and(exactly) {
+                        whole = whole.take().or_else(|| now.clone());
+                        last = now;
+                        return Ok(true);
+                    }
                 }
                 Outcome::Unsupported(reason) => bail!("it cannot run: {reason}"),
                 Outcome::FailsOtherwise(_) | Outcome::Passes => {}
@@ -74,7 +80,7 @@ pub fn minimize(
         );
     }
     let (scenario, dropped) = shrink(&reproducer.scenario, &reproducer.verdict.broken, &mut same, &mut tell)?;
-    let reproducer = reduced(reproducer, scenario, failure)?;
+    let reproducer = reduced(reproducer, scenario, last)?;
     Ok(Smaller { reproducer, dropped, runs })
 }
 
@@ -114,7 +120,8 @@ fn shrink(
                 let rest: Vec<usize> = left.iter().copied().filter(without).collect();
                 if rest.len() < left.len() && fails_without(&mut document, path, &items, &rest, same)? {
                     for gone in left.iter().filter(|index| !rest.contains(index)) {
-                        let line = format!("{}[{}]: {}", path.join("."), gone + 1, shown(&items[*gone]));
+                        let line =
+                            format!("{}[{}]: {}", path.join("."), gone + 1, flow::shown(&items[*gone]));
                         tell(&line);
                         dropped.push(line);
                     }
@@ -164,15 +171,6 @@ fn fails_without(
 
 fn at<'a>(document: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
     path.iter().try_fold(document, |value, key| value.get_mut(*key))
-}
-
-/// An item on one line.
-fn shown(item: &Value) -> String {
-    let text = serde_json::to_string(item).unwrap_or_default();
-    match text.char_indices().nth(120) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod collect;
 mod file;
 mod fingerprint;
+mod flow;
 mod minimize;
 mod parts;
 mod run;

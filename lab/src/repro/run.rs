@@ -19,16 +19,19 @@ use crate::{
     verdict::Status,
 };
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
-    process,
 };
 use tempfile::TempDir;
 
 /// The scenario's file in the directory of what a reproducer brings.
 const SCENARIO: &str = "scenario.yaml";
+
+/// In that directory as long as it is used.
+const LOCK: &str = ".used";
 
 /// Where a kernel's source may be fetched from for a file that someone sent.
 const REMOTE: [&str; 3] = ["https://", "http://", "git://"];
@@ -50,7 +53,7 @@ pub fn reproduce(
 
 /// The kernel that a reproducer names, built if it is not in the cache.
 pub fn kernel_of(cache: &Cache, reproducer: &Reproducer, progress: &Progress) -> Result<Kernel> {
-    let place = place(cache)?;
+    let place = Place::new(cache)?;
     put(reproducer.files.iter().filter(|(path, _)| path.starts_with("kernels/")), place.path())?;
     own_kernel(cache, reproducer, place.path(), progress)
 }
@@ -58,7 +61,7 @@ pub fn kernel_of(cache: &Cache, reproducer: &Reproducer, progress: &Progress) ->
 /// A reproducer whose kernel, modules and workloads are built.
 pub struct Ready {
     /// What it brought.
-    place: TempDir,
+    place: Place,
     prepared: Prepared,
     found: Found,
     scenario: Scenario,
@@ -74,7 +77,7 @@ impl Ready {
         kernel: Option<&Kernel>,
         progress: &Progress,
     ) -> Result<Ready> {
-        let place = place(cache)?;
+        let place = Place::new(cache)?;
         put(reproducer.files.iter(), place.path())?;
         for left_out in &reproducer.left_out {
             take(left_out, root, place.path())?;
@@ -196,8 +199,7 @@ pub fn differs(then: &Failure, now: &Failure) -> String {
         Broken::Splat { title, .. } => title.clone(),
         Broken::Run => String::new(),
     };
-    let first = |reason: &str| reason.lines().next().unwrap_or_default().to_owned();
-    let (was, is) = (first(&then.reason), first(&now.reason));
+    let (was, is) = (&then.finding, &now.finding);
     let said = if then.status != now.status {
         format!("it was {}, and is {}: {is}", then.status, now.status)
     } else if text(&then.broken) == text(&now.broken) {
@@ -208,22 +210,37 @@ pub fn differs(then: &Failure, now: &Failure) -> String {
     printable(&said)
 }
 
-/// A directory for what a reproducer brings; it goes when it is dropped, and what a lab that was killed
-/// left of its own goes now.
-fn place(cache: &Cache) -> Result<TempDir> {
-    let parent = cache.directory("repro")?;
-    for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.split('-').next().and_then(|owner| owner.parse::<u32>().ok());
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
+/// A directory for what a reproducer brings; it goes when it is dropped.
+struct Place {
+    directory: TempDir,
+    /// Locked as long as this lab lives.
+    _lock: File,
+}
+
+impl Place {
+    /// A new one in the cache. What labs left there that were killed goes now.
+    fn new(cache: &Cache) -> Result<Place> {
+        let parent = cache.directory("repro")?;
+        for left in fs::read_dir(&parent).into_iter().flatten().flatten() {
+            let lock = File::open(left.path().join(LOCK));
+            if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+                // What cannot be removed is in nobody's way.
+                let _ = fs::remove_dir_all(left.path());
+            }
         }
+        let failed = || format!("cannot make a directory in `{}`", parent.display());
+        let directory = tempfile::tempdir_in(&parent).with_context(failed)?;
+        let lock = directory.path().join(LOCK);
+        // It gets its name when it is locked, so that nobody finds it before.
+        let file = tempfile::NamedTempFile::new_in(directory.path()).with_context(failed)?;
+        flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).with_context(failed)?;
+        let lock = file.persist(lock).with_context(failed)?;
+        Ok(Place { directory, _lock: lock })
     }
-    let prefix = format!("{}-", process::id());
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .tempdir_in(&parent)
-        .with_context(|| format!("cannot make a directory in `{}`", parent.display()))
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
 }
 
 /// Writes files below `place`. Where they go was checked when they were read.
@@ -295,4 +312,51 @@ fn own_kernel(cache: &Cache, reproducer: &Reproducer, place: &Path, progress: &P
     }
     kernel::build_exactly(cache, place, name, version, progress)
         .with_context(|| format!("cannot have the kernel that it failed on; {other}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_lab_left_goes_and_what_is_used_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path()).unwrap();
+        let left = cache.directory("repro").unwrap().join("left");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        let used = Place::new(&cache).unwrap();
+        assert!(!left.exists());
+        let path = used.path().to_owned();
+        let other = Place::new(&cache).unwrap();
+        assert!(path.exists() && path != other.path());
+        drop(used);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_not_inlined_has_to_be_the_same_in_the_checkout() {
+        let (root, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = root.path().join("guest/big");
+        let left_out = |path: &str| LeftOut {
+            path: path.into(),
+            bytes: 1,
+            sha256: "e7f6c011776e8db7cd330b54174fd76f7d0216b612387a5ffcfb81e6f0919683".into(),
+            why: "it is large".into(),
+        };
+        let check = |path: &str, expect: &str| {
+            let error = format!("{:#}", take(&left_out(path), root.path(), place.path()).unwrap_err());
+            assert!(error.contains(expect) && error.contains("since it is large"), "{error}");
+        };
+        check("guest/big", "No such file");
+        fs::create_dir(root.path().join("guest")).unwrap();
+        fs::write(&path, "12").unwrap();
+        check("guest/big", "here it has 2 bytes, not 1");
+        fs::write(&path, "7").unwrap();
+        check("guest/big", "here it is another one");
+        check("modules/mine/big", "cannot be had from elsewhere");
+        fs::write(&path, "6").unwrap();
+        take(&left_out("guest/big"), root.path(), place.path()).unwrap();
+        assert_eq!(fs::read(place.path().join("guest/big")).unwrap(), b"6");
+    }
 }

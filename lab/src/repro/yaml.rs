@@ -11,8 +11,13 @@ pub(super) fn field(name: &str, texts: &BTreeMap<String, String>) -> Result<Stri
     }
     let mut yaml = format!("{name}:\n");
     for (key, text) in texts {
-        let key = serde_yaml::to_string(key)?;
-        write!(yaml, "  {}: ", key.trim_end())?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        if key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(is_plain) {
+            write!(yaml, "  {key}: ")?;
+        } else {
+            // JSON's strings are on one line, and YAML has them, too.
+            write!(yaml, "  {}: ", serde_json::to_string(key)?)?;
+        }
         if is_block(text) {
             block(&mut yaml, text);
         } else {
@@ -83,7 +88,7 @@ mod tests {
         ];
         for text in texts {
             let map =
-                BTreeMap::from([("guest/a.c".to_owned(), text.to_owned()), ("'b: c".into(), "x\n".into())]);
+                BTreeMap::from([("guest/a.c".to_owned(), text.to_owned()), ("'b:\n c".into(), "x\n".into())]);
             let yaml = field("files", &map).unwrap();
             let read: BTreeMap<String, BTreeMap<String, String>> = serde_yaml::from_str(&yaml).unwrap();
             assert_eq!(read["files"], map, "{yaml}");
