@@ -46,7 +46,7 @@ pub struct Failure {
 pub enum Broken {
     /// The first expectation that did not hold.
     Expectation(Item),
-    /// The first step that did not do what it should.
+    /// The first step that did not do what it should, or that the machine did not survive.
     Step(Item),
     /// What the kernel complained of.
     Splat {
@@ -155,6 +155,15 @@ fn failing(result: &ScenarioResult, scenario: &Value) -> Failing {
         let outcome = &result.expectations[index];
         let (item, mark) = item(scenario, "expect", index, &outcome.text);
         return Failing { broken: Broken::Expectation(item), mark, finding: first_line(&outcome.detail) };
+    }
+    // How a machine ended comes with what it was about, in words that are not the same however the
+    // scenario is written.
+    if let Some((end, stage)) = result.reason.rsplit_once(", during step ")
+        && let Some(number) = stage.split(|c: char| !c.is_ascii_digit()).next()
+        && let Some(index) = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1))
+    {
+        let (item, mark) = item(scenario, "steps", index, "");
+        return Failing { broken: Broken::Step(item), mark, finding: first_line(end) };
     }
     Failing { broken: Broken::Run, mark: String::new(), finding: first_line(&result.reason) }
 }

@@ -102,18 +102,22 @@ fn a_splat_is_known_by_its_top_frames() {
 }
 
 #[test]
-fn a_hang_is_known_by_what_was_waited_for() {
+fn a_hang_is_known_by_its_step_and_what_was_waited_for() {
     let hang = |reason: &str| ScenarioResult { reason: reason.into(), ..result("s", Status::Hang) };
-    let first = hang("the deadline of 3 s passed, waiting for the end of eventfd, during step 1");
-    check(
-        &first,
-        &hang(
-            "the deadline of 3 s (4.5 s on this guest) passed, waiting for the end of eventfd, during step 2",
-        ),
-        true,
-    );
-    check(&first, &hang("the deadline of 3 s passed, waiting for a module to load, during step 1"), false);
+    let first =
+        hang("the deadline of 3 s passed, waiting for the end of a process, during step 2 (`{ x: 1 }`)");
+    let waited = "the deadline of 3 s (4.5 s on this guest) passed, waiting for";
+    check(&first, &hang(&format!("{waited} the end of a process, during step 2 (`x: 1`)")), true);
+    check(&first, &hang(&format!("{waited} the end of a process, during step 1 (`x: 1`)")), false);
+    check(&first, &hang(&format!("{waited} a module to load, during step 2 (`x: 1`)")), false);
     check(&first, &ScenarioResult { status: Status::LostGuest, ..first.clone() }, false);
+    let item = Item { number: 2, text: "workload: eventfd 1".into() };
+    assert_eq!(failure(&first).broken, Broken::Step(item));
+    let off = hang("the guest powered itself off\n[ 1.0] console, during booting");
+    assert_eq!(
+        (failure(&off).broken, failure(&off).finding.as_str()),
+        (Broken::Run, "the guest powered itself off")
+    );
 }
 
 #[test]
