@@ -18,7 +18,8 @@ trace:
     - { kprobe: vfs_read, name: unneeded }
 steps:
   - read: trace_clock
-  - workload: eventfd --sleep 0 1 2 4 7 14
+  - workload: eventfd --sleep 0 1 2 4
+  - workload: eventfd --sleep 0 7 14
   - read: kprobe_events
 expect:
   - count: { event: efd_write, is: 5 }
@@ -97,7 +98,7 @@ fn a_failure_happens_again_from_its_file_alone_and_a_change_is_told() {
         let source = repro.files.get_mut("guest/workloads/eventfd.c").unwrap();
         *source = source.replace("for (; *numbers; numbers++)", "for (; *numbers && numbers[1]; numbers++)");
     });
-    check(&mut repro(&workload), 10, &["fails otherwise", "found 4, expected exactly 5"]);
+    check(&mut repro(&workload), 10, &["fails otherwise", "found 3, expected exactly 5"]);
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn what_a_failure_does_not_need_is_dropped_from_its_file() {
     };
     let told = [
         "dropped steps[1]",
-        "dropped steps[3]",
+        "dropped steps[4]",
         "dropped trace.events[2]",
         "dropped expect[1]",
         "4 dropped in",
@@ -121,8 +122,9 @@ fn what_a_failure_does_not_need_is_dropped_from_its_file() {
     check(&mut minimize(&file), 0, &told);
     let found = Reproducer::read(&smaller).unwrap();
     let scenario = found.scenario(Path::new("s.yaml")).unwrap();
-    assert_eq!((scenario.steps.len(), scenario.trace.events.len(), scenario.expect.len()), (1, 1, 1));
-    assert_eq!(scenario.steps[0].verb(), "workload");
+    // With one of the workloads as many events are missing, but it is not the same count.
+    assert_eq!((scenario.steps.len(), scenario.trace.events.len(), scenario.expect.len()), (2, 1, 1));
+    assert!(scenario.steps.iter().all(|step| step.verb() == "workload"), "{:?}", scenario.steps);
     assert!(matches!(found.verdict.broken, Broken::Expectation(item) if item.number == 1));
     check(&mut repro(&smaller), 0, &["reproduced: expectation 1"]);
     let fixed = changed(&file, |repro| repro.scenario = repro.scenario.replace("is: 6", "is: 5"));
