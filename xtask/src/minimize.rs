@@ -16,7 +16,7 @@ use std::path::PathBuf;
     cargo xtask lab minimize results/latest/6.12/probes/remove/repro.yaml    writes repro-min.yaml beside it\n  \
     cargo xtask lab minimize repro.yaml --output small.yaml --repeat 5       of a failure that comes and goes\n\n\
     Each try is a run on a pristine machine. What is dropped is shown as it goes; Ctrl-C writes nothing.\n\n\
-    Exit codes: 0 a file was written, smaller or not; 2 usage, or the file is no reproducer; 3 it does not\n\
+    Exit codes: 0 a file was written, smaller or not; 2 usage, or the file is no reproducer; 3 it does not \
     fail as it did, or the lab itself could not do its work.")]
 pub(crate) struct Minimize {
     /// A repro.yaml

@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 /// Does a failure happen again? Runs a repro.yaml, which a failed scenario leaves
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab repro results/latest/6.12/probes/remove/repro.yaml    once, on the kernel it failed on\n  \
-    cargo xtask lab repro repro.yaml --repeat 20                          how often does it happen?\n  \
-    cargo xtask lab repro repro.yaml --kernel 7.2                         is it fixed there?\n  \
-    cargo xtask lab repro repro.yaml --kernel-tree ~/linux                or by a patch of yours?\n\n\
-    The file is all it takes: it brings the scenario, the sources of its modules and workloads, and the\n\
-    version and configuration of its kernel, which is built if it is not in the cache. What it brings is\n\
+    cargo xtask lab repro repro.yaml                         once, on the kernel it failed on\n  \
+    cargo xtask lab repro repro.yaml --repeat 20             how often does it happen?\n  \
+    cargo xtask lab repro repro.yaml --kernel 7.2            is it fixed there?\n  \
+    cargo xtask lab repro repro.yaml --kernel-tree ~/linux   or by a patch of yours?\n\n\
+    The file is all it takes: it brings the scenario, the sources of its modules and workloads, and the \
+    version and configuration of its kernel, which is built if it is not in the cache. What it brings is \
     built and run on this machine, makefiles of modules too: look into a file from someone else first.\n\n\
     Results go to results/<time>-<kernel>/, and results/latest points at them.\n\n\
-    Exit codes: 0 reproduced: the same step, expectation or splat, in the same way (with --repeat: at least\n\
-    once); 10 it fails otherwise; 11 it passes; 12 the kernel lacks what it requires; 2 usage, or the file is\n\
+    Exit codes: 0 reproduced: the same step, expectation or splat, in the same way (with --repeat: at least \
+    once); 10 it fails otherwise; 11 it passes; 12 the kernel lacks what it requires; 2 usage, or the file is \
     no reproducer; 3 the lab itself could not do its work.")]
 pub(crate) struct Repro {
     /// A repro.yaml

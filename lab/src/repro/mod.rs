@@ -11,6 +11,7 @@ mod flow;
 mod minimize;
 mod parts;
 mod run;
+mod trust;
 mod yaml;
 
 pub use collect::{Circumstances, leave};

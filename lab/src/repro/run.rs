@@ -5,12 +5,13 @@ use super::{
     Outcome, Reproducer,
     file::{LeftOut, MODULES, Origin},
     fingerprint::{Broken, Failure},
+    trust,
 };
 use crate::{
     cache::{Cache, hex},
     guest,
     host::interrupt,
-    kernel::{self, Kernel, KernelSpec, SourceSpec},
+    kernel::{self, Kernel, KernelSpec},
     machine::Snapshots,
     progress::Progress,
     report::{Results, ScenarioResult, printable},
@@ -32,9 +33,6 @@ const SCENARIO: &str = "scenario.yaml";
 
 /// In that directory as long as it is used.
 const LOCK: &str = ".used";
-
-/// Where a kernel's source may be fetched from for a file that someone sent.
-const REMOTE: [&str; 3] = ["https://", "http://", "git://"];
 
 /// Runs a reproducer once, on its own kernel or on another one. `root` is the checkout of this lab. What
 /// the run leaves is removed.
@@ -291,27 +289,16 @@ fn describe(kernel: &Kernel, root: &Path, place: &Path) {
 
 fn own_kernel(cache: &Cache, reproducer: &Reproducer, place: &Path, progress: &Progress) -> Result<Kernel> {
     let name = &reproducer.kernel.name;
-    let other = "run it on another one with --kernel";
+    let other = "the kernel that it failed on cannot be had; run it on another one with --kernel";
     let version = match &reproducer.kernel.source {
         Origin::Exactly(version) => version,
-        Origin::Tree(label) => bail!(
-            "its kernel was built from a working tree ({}); {other} or --kernel-tree",
-            label.escape_debug()
-        ),
-    };
-    let spec = KernelSpec::load(place, name)?;
-    let from = match &spec.source {
-        SourceSpec::Git { url, .. } | SourceSpec::Tarball { url, .. } => Some(url),
-        SourceSpec::Debian { .. } => None,
-        SourceSpec::Tree(path) => {
-            bail!("its kernel is the tree `{}` of another machine; {other}", path.display())
+        Origin::Tree(label) => {
+            bail!("{other} or --kernel-tree: it was built from a working tree ({})", label.escape_debug())
         }
     };
-    if let Some(url) = from.filter(|url| !REMOTE.iter().any(|scheme| url.starts_with(scheme))) {
-        bail!("its kernel comes from `{}`, which is not taken from a file; {other}", url.escape_debug());
-    }
-    kernel::build_exactly(cache, place, name, version, progress)
-        .with_context(|| format!("cannot have the kernel that it failed on; {other}"))
+    let spec = KernelSpec::load(place, name)?;
+    trust::check(&spec).context(other)?;
+    kernel::build_exactly(cache, place, name, version, progress).context(other)
 }
 
 #[cfg(test)]
