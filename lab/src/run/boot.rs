@@ -74,10 +74,15 @@ pub(crate) fn boot_userland(
 
 /// The machine a kernel's file asks for.
 pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
+    machine_with(kernel, &guest.initramfs)
+}
+
+/// The same with another initramfs.
+pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
     let machine = &kernel.spec.machine;
     MachineSpec {
         image: kernel.image(),
-        initramfs: guest.initramfs.clone(),
+        initramfs: initramfs.to_owned(),
         machine: machine.machine.clone(),
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
