@@ -10,6 +10,7 @@ use super::{
     config::{self, Asked, Config},
     kconfig::Kconfig,
     make::{Follower, complaints, make},
+    patches::{self, Patch},
     source::{self, Source},
     spec::{KernelSpec, SourceSpec},
     stamp::{Output, Stamp},
@@ -55,7 +56,8 @@ pub fn build(
         Some(tree) => SourceSpec::Tree(std::path::absolute(tree)?),
         None => spec.source.clone(),
     };
-    let source = source::obtain(cache, root, &wanted, progress)
+    let patches = Patch::load_all(root, &spec.patches)?;
+    let source = patches::obtain(cache, root, &wanted, &patches, progress)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(cache)?;
@@ -96,12 +98,13 @@ pub struct Identity {
 /// Debian package, this needs its version and not the package.
 pub fn identify(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Result<Identity> {
     let spec = KernelSpec::load(root, name)?;
-    let (source, version) = source::identify(cache, root, &spec.source, progress)
+    let patches = Patch::load_all(root, &spec.patches)?;
+    let source = patches::identify(cache, root, &spec.source, &patches, progress)
         .with_context(|| format!("cannot tell the source of the kernel `{name}`"))?;
-    let asked = config::ask(root, &spec.fragments, &version)?;
-    let key = key(name, &source, &version, &asked, &toolchain::versions(cache)?);
+    let asked = config::ask(root, &spec.fragments, &source.version)?;
+    let key = key(name, &source.key, &source.version, &asked, &toolchain::versions(cache)?);
     let remembered = source::remembered(cache, &spec.source)?;
-    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source, remembered })
+    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source: source.key, remembered })
 }
 
 fn key(name: &str, source: &str, version: &KernelVersion, asked: &[Asked], toolchain: &str) -> Key {

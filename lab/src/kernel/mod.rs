@@ -7,6 +7,7 @@ mod found;
 mod gdb_index;
 mod kconfig;
 mod make;
+mod patches;
 pub mod slim;
 mod source;
 mod spec;

@@ -54,20 +54,24 @@ pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &P
     }
 }
 
-/// The key and the version of the source `spec` names. A Debian package is only looked up, since its
-/// version says both; anything else is fetched.
-pub(super) fn identify(
-    cache: &Cache,
-    root: &Path,
-    spec: &SourceSpec,
-    progress: &Progress,
-) -> Result<(String, KernelVersion)> {
+/// What is known of a source without having it; the fields are those of [`Source`].
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) key: String,
+    pub(super) version: KernelVersion,
+    pub(super) label: String,
+}
+
+/// What the source `spec` names is called. A Debian package is only looked up, since its version says
+/// all; anything else is fetched.
+pub(super) fn identify(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Named> {
     if let SourceSpec::Debian { suite, package } = spec {
-        let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-        return Ok((debian_key(package, &version).as_str().to_owned(), version.parse()?));
+        let label = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
+        let key = debian_key(package, &label).as_str().to_owned();
+        return Ok(Named { key, version: label.parse()?, label });
     }
-    let source = obtain(cache, root, spec, progress)?;
-    Ok((source.key, source.version))
+    let Source { key, version, label, .. } = obtain(cache, root, spec, progress)?;
+    Ok(Named { key, version, label })
 }
 
 /// Forgets what a suite or a branch stood for, so that it is looked up anew.
@@ -206,7 +210,7 @@ fn git_tool() -> Tool {
 }
 
 /// The cached tree `key`, made by `make` as `tree` in the directory it is given.
-fn fetched(
+pub(super) fn fetched(
     cache: &Cache,
     key: &Key,
     label: &str,
