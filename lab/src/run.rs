@@ -6,6 +6,7 @@
 mod ahead;
 mod boot;
 pub mod fleet;
+pub mod known;
 mod reader;
 pub mod schedule;
 pub mod select;
@@ -231,7 +232,8 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
             return Ok(None);
         }
         // Anything else that went wrong is a verdict.
-        let mut result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        let result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        let mut result = known::in_view_of_bugs(&kernel.spec, result);
         if self.options.forget_passes && result.status == Status::Passed {
             let mut passed = self.passed.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
             if !passed.insert(turn.case) {

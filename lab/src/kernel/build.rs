@@ -51,9 +51,13 @@ pub fn build(
     tree: Option<&Path>,
     progress: &Progress,
 ) -> Result<Kernel> {
-    let spec = KernelSpec::load(root, name)?;
+    let mut spec = KernelSpec::load(root, name)?;
     let wanted = match tree {
-        Some(tree) => SourceSpec::Tree(std::path::absolute(tree)?),
+        Some(tree) => {
+            // Nothing is known of that one.
+            spec.bugs.clear();
+            SourceSpec::Tree(std::path::absolute(tree)?)
+        }
         None => spec.source.clone(),
     };
     let patches = Patch::load_all(root, &spec.patches)?;
