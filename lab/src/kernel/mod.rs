@@ -1,5 +1,6 @@
 //! `kernels/NAME.yaml` → [`Kernel`]: its source, its configuration, its build.
 
+mod bugs;
 mod build;
 mod choose;
 mod config;

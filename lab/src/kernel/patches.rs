@@ -6,7 +6,7 @@
 
 use super::{
     source::{self, Named, Source},
-    spec::{SourceSpec, directory, read_capped},
+    spec::{KernelSpec, SourceSpec, check_name, directory, read_capped},
 };
 use crate::{
     cache::{Cache, Key, KeyBuilder},
@@ -18,6 +18,26 @@ use std::{fs, path::Path};
 
 /// A longer patch is a tree of its own.
 const PATCH_LIMIT_BYTES: u64 = 1 << 20;
+
+/// More patches are a tree of their own.
+const PATCHES_MAX: usize = 64;
+
+/// Whether a kernel's description may have the patches that it names.
+pub(super) fn check(spec: &KernelSpec) -> Result<(), String> {
+    for patch in &spec.patches {
+        check_name(patch).map_err(|error| error.to_string())?;
+    }
+    match &spec.source {
+        _ if spec.patches.is_empty() => Ok(()),
+        _ if spec.patches.len() > PATCHES_MAX => {
+            Err(format!("it has {} patches, expected {PATCHES_MAX} at most", spec.patches.len()))
+        }
+        SourceSpec::Tree(_) => Err("patches are applied to a copy of the source, and source.tree is built \
+                                    where it is; apply them there"
+            .into()),
+        SourceSpec::Debian { .. } | SourceSpec::Tarball { .. } | SourceSpec::Git { .. } => Ok(()),
+    }
+}
 
 /// One patch.
 #[derive(Clone, Debug)]

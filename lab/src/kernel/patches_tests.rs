@@ -147,3 +147,22 @@ fn what_cannot_be_patched_says_why() {
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.contains("`linux` is built where it is"), "{error}");
 }
+
+#[test]
+fn a_description_may_have_some_patches_of_plain_names() {
+    let check = |source: &str, patches: &str, expect: Option<&str>| {
+        let text = format!("summary: s\nfragments: [base]\nsource: {source}\npatches: {patches}");
+        let found = check(&serde_yaml::from_str(&text).unwrap());
+        match (found, expect) {
+            (Ok(()), None) => {}
+            (Err(error), Some(expect)) => assert!(error.contains(expect), "{text}: {error}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    };
+    let debian = "{ debian: { suite: sid, package: x } }";
+    check(debian, "[x]", None);
+    check(debian, "[../x]", Some("`../x` is no name"));
+    check(debian, &format!("[{}]", ["x"; 65].join(", ")), Some("65 patches, expected 64"));
+    check("{ tree: /linux }", "[x]", Some("source.tree is built where it is; apply them there"));
+    check("{ tree: /linux }", "[]", None);
+}

@@ -14,6 +14,7 @@
 //!   bugs/watchpoint-length: "watched 12 13 14 15"
 //! ```
 
+use super::{bugs, patches};
 use serde::{Deserialize, Deserializer, de};
 use std::{
     collections::BTreeMap,
@@ -24,9 +25,6 @@ use std::{
 
 /// A file of this size is no kernel description.
 const FILE_LIMIT_BYTES: u64 = 64 * 1024;
-
-/// More patches are a tree of their own.
-const PATCHES_MAX: usize = 64;
 
 /// One kernel of the matrix.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -205,26 +203,19 @@ impl KernelSpec {
             },
             _ => SpecError::Invalid { path: path.clone(), cause: error.to_string() },
         })?;
-        let spec = KernelSpec::parse(name, &text).and_then(|spec| spec.with_real_bugs(root));
+        let spec = KernelSpec::parse(name, &text).and_then(|spec| {
+            bugs::check(&spec, root)?;
+            Ok(spec)
+        });
         spec.map_err(|cause| SpecError::Invalid { path, cause })
     }
 
     fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
         let spec: KernelSpec = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
-        for name in spec.fragments.iter().chain(&spec.patches) {
-            check_name(name).map_err(|error| error.to_string())?;
+        for fragment in &spec.fragments {
+            check_name(fragment).map_err(|error| error.to_string())?;
         }
-        if spec.patches.len() > PATCHES_MAX {
-            return Err(format!("it has {} patches, expected {PATCHES_MAX} at most", spec.patches.len()));
-        }
-        if let (SourceSpec::Tree(_), [_, ..]) = (&spec.source, &spec.patches[..]) {
-            return Err("patches are applied to a copy of the source, and source.tree is built where it \
-                        is; apply them there"
-                .into());
-        }
-        if let Some((scenario, _)) = spec.bugs.iter().find(|(_, says)| says.trim().is_empty()) {
-            return Err(format!("bugs.{scenario} is empty, expected a part of what its failure says"));
-        }
+        patches::check(&spec)?;
         if !(1..=64).contains(&spec.machine.smp) {
             return Err(format!("machine.smp is {}, expected 1 to 64", spec.machine.smp));
         }
@@ -237,17 +228,6 @@ impl KernelSpec {
             return Err("source.git has an empty field, or one that git would take for an option".into());
         }
         Ok(KernelSpec { name: name.to_owned(), ..spec })
-    }
-
-    /// A bug that no scenario shows is not known.
-    fn with_real_bugs(self, root: &Path) -> Result<KernelSpec, String> {
-        for scenario in self.bugs.keys() {
-            let plain = scenario.split('/').all(|part| check_name(part).is_ok());
-            if !plain || !root.join("scenarios").join(format!("{scenario}.yaml")).is_file() {
-                return Err(format!("bugs has `{scenario}`, and there is no `scenarios/{scenario}.yaml`"));
-            }
-        }
-        Ok(self)
     }
 }
 
@@ -262,7 +242,7 @@ pub(super) fn directory(root: &Path) -> PathBuf {
 }
 
 /// Names become parts of paths.
-fn check_name(name: &str) -> Result<(), SpecError> {
+pub(super) fn check_name(name: &str) -> Result<(), SpecError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 64 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
         return Err(SpecError::Name(name.chars().take(80).collect()));
@@ -363,11 +343,6 @@ mod tests {
         check("tarball: { url: 'https://x', sha256: beef }", "expected 64 lower-case hexadecimal digits");
         check("tarball: { url: 'x.tar', sha256: beef }", "expected an https, http or file URL");
         check("git: { url: '--upload-pack=x', ref: v1 }", "take for an option");
-        check("tree: /linux\npatches: [../x]", "`../x` is no name");
-        check("tree: /linux\npatches: [x]", "source.tree is built where it is; apply them there");
-        let many = "[x".to_owned() + &", x".repeat(64) + "]";
-        check(&format!("debian: {{ suite: sid, package: x }}\npatches: {many}"), "65 patches, expected 64");
-        check("tree: /linux\nbugs: { a/b: ' ' }", "bugs.a/b is empty");
         let error =
             KernelSpec::parse("x", "summary: s\nfragments: [../x]\nsource: { tree: /l }").unwrap_err();
         assert!(error.contains("`../x` is no name"), "{error}");
@@ -384,24 +359,6 @@ mod tests {
         assert_eq!(list(root.path()).unwrap()[0].name, "6.12");
         for name in ["../6.12", "", ".hidden", "a/b", "a\0b"] {
             assert!(matches!(KernelSpec::load(root.path(), name), Err(SpecError::Name(_))), "{name:?}");
-        }
-    }
-
-    #[test]
-    fn a_known_bug_has_a_scenario() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("kernels")).unwrap();
-        fs::create_dir_all(root.path().join("scenarios/bugs")).unwrap();
-        fs::write(root.path().join("scenarios/bugs/one.yaml"), "").unwrap();
-        let load = |bug: &str| {
-            let text = format!("{SOURCE}tree: /linux\nbugs: {{ {bug}: it says so }}");
-            fs::write(root.path().join("kernels/x.yaml"), text).unwrap();
-            KernelSpec::load(root.path(), "x")
-        };
-        assert_eq!(load("bugs/one").unwrap().bugs["bugs/one"], "it says so");
-        for missing in ["bugs/two", "../scenarios/bugs/one", "bugs//one"] {
-            let error = load(missing).unwrap_err().to_string();
-            assert!(error.contains(&format!("bugs has `{missing}`")), "{error}");
         }
     }
 }

@@ -56,8 +56,18 @@ mod tests {
     fn a_listed_bug_has_to_fail_as_it_is_listed() {
         let entry = "`bugs` of `kernels/6.1.yaml`";
         check(Status::Failed, "value is 7", Status::KnownBug, "value is 7");
-        check(Status::Failed, "value is 8", Status::Failed, &format!("{entry} has it as failing with `is 7`"));
-        check(Status::Passed, "", Status::Failed, &format!("passed unexpectedly: its entry in {entry} can go"));
+        check(
+            Status::Failed,
+            "value is 8",
+            Status::Failed,
+            &format!("{entry} has it as failing with `is 7`"),
+        );
+        check(
+            Status::Passed,
+            "",
+            Status::Failed,
+            &format!("passed unexpectedly: its entry in {entry} can go"),
+        );
         check(Status::Unsupported, "no BTF", Status::Failed, "it did not run: no BTF");
         check(Status::Panic, "is 7", Status::Panic, "which is not what it said");
     }
