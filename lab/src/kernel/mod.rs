@@ -22,7 +22,7 @@ pub use config::Config;
 pub use found::{FoundBuild, find_builds};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use make::complaints;
-pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
+pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
 use crate::{cache::Cache, host::process::Tool};

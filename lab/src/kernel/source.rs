@@ -5,7 +5,7 @@
 //! builds tomorrow, without a network too. [`forget`] makes the next build look again.
 
 use super::{
-    spec::{SourceSpec, read_capped},
+    spec::{DebianVersion, SourceSpec, read_capped},
     tree,
     version::KernelVersion,
 };
@@ -47,7 +47,10 @@ pub(super) struct Source {
 /// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`.
 pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Source> {
     match spec {
-        SourceSpec::Debian { suite, package } => debian(cache, spec, suite, package, progress),
+        SourceSpec::Debian { suite, package, version } => {
+            let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
+            fetched_debian(cache, spec, [suite, package, &version], progress)
+        }
         SourceSpec::Tree(path) => tree::open(&root.join(path)),
         SourceSpec::Tarball { url, sha256 } => tarball(cache, url, sha256, progress),
         SourceSpec::Git { url, reference } => git(cache, spec, url, reference, progress),
@@ -62,8 +65,8 @@ pub(super) fn identify(
     spec: &SourceSpec,
     progress: &Progress,
 ) -> Result<(String, KernelVersion)> {
-    if let SourceSpec::Debian { suite, package } = spec {
-        let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
+    if let SourceSpec::Debian { suite, package, version } = spec {
+        let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
         return Ok((debian_key(package, &version).as_str().to_owned(), version.parse()?));
     }
     let source = obtain(cache, root, spec, progress)?;
@@ -78,15 +81,19 @@ pub(super) fn forget(cache: &Cache, spec: &SourceSpec) -> Result<()> {
     }
 }
 
-fn debian(
+/// The version that is pinned, else the one that the suite had when it was first asked.
+fn debian_version(
     cache: &Cache,
     spec: &SourceSpec,
     suite: &str,
     package: &str,
+    pinned: Option<&DebianVersion>,
     progress: &Progress,
-) -> Result<Source> {
-    let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-    fetched_debian(cache, spec, [suite, package, &version], progress)
+) -> Result<String> {
+    match pinned {
+        Some(version) => Ok(version.as_str().to_owned()),
+        None => resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package)),
+    }
 }
 
 fn debian_key(package: &str, version: &str) -> Key {
@@ -102,7 +109,9 @@ fn fetched_debian(
 ) -> Result<Source> {
     let key = debian_key(package, version);
     fetched(cache, &key, version, progress, |into| {
-        let fetched = Apt::open(cache, progress)?.fetch(suite, &[package], into)?;
+        let pinned = matches!(spec, SourceSpec::Debian { version: Some(_), .. });
+        let asked = if pinned { format!("{package}={version}") } else { package.to_owned() };
+        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&asked], into)?;
         let [fetched] = &fetched[..] else { bail!("apt gave {} packages for `{package}`", fetched.len()) };
         if fetched.version != version {
             forget(cache, spec)?;
@@ -242,9 +251,15 @@ fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<St
 /// Where is kept what `spec` stood for.
 pub(super) fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
     let (label, inputs) = match spec {
-        SourceSpec::Debian { suite, package } => (format!("{suite}-{package}"), [suite, package]),
+        // A pinned version stands for itself, too.
+        SourceSpec::Debian { version: Some(_), .. } => {
+            ("itself".to_owned(), [&String::new(), &String::new()])
+        }
+        SourceSpec::Debian { suite, package, version: None } => {
+            (format!("{suite}-{package}"), [suite, package])
+        }
         SourceSpec::Git { url, reference } => ("git".to_owned(), [url, reference]),
-        // These two stand for themselves; nothing is ever remembered of them.
+        // These stand for themselves; nothing is ever remembered of them.
         SourceSpec::Tree(_) | SourceSpec::Tarball { .. } => {
             ("itself".to_owned(), [&String::new(), &String::new()])
         }

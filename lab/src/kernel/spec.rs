@@ -4,7 +4,7 @@
 //! ```yaml
 //! summary: the long-term kernel of Debian 13
 //! source:
-//!   debian: { suite: trixie, package: linux-source-6.12 }
+//!   debian: { suite: trixie, package: linux-source-6.12 }   # `version: 6.12.94-1` pins it
 //! fragments: [base, virt, tracing]      # kernels/base.config, …; a later one wins
 //! machine: { smp: 4, memory: 1G }       # optional, as is each field
 //! cmdline: slub_debug=FZ                # optional, added to the lab's own
@@ -52,6 +52,9 @@ pub enum SourceSpec {
         suite: String,
         /// Such as `linux-source-6.12`.
         package: String,
+        /// The one version, such as `6.12.94-1`, where it is not whatever the suite has.
+        #[serde(default)]
+        version: Option<DebianVersion>,
     },
     /// A tree on this machine, absolute or relative to the checkout. It is built out of tree.
     Tree(PathBuf),
@@ -70,6 +73,37 @@ pub enum SourceSpec {
         #[serde(rename = "ref")]
         reference: String,
     },
+}
+
+/// A package's version as Debian writes it, such as `6.12.94-1` or `1:2.36-9~bpo13+1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebianVersion(String);
+
+impl DebianVersion {
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for DebianVersion {
+    type Err = String;
+
+    /// By the letters of deb-version(7): it becomes a part of apt's arguments.
+    fn from_str(text: &str) -> Result<DebianVersion, String> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-~:".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= 100 && text.chars().all(allowed) {
+            return Ok(DebianVersion(text.to_owned()));
+        }
+        let shown: String = text.chars().take(100).collect();
+        Err(format!("`{shown}` is no version of a Debian package, expected one such as `6.12.94-1`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for DebianVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DebianVersion, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
 }
 
 /// The machine a kernel runs on.
@@ -283,7 +317,15 @@ mod tests {
         let check = |text: &str, expect: SourceSpec| assert_eq!(parse(text).unwrap().source, expect);
         check(
             "debian: { suite: sid, package: linux-source-7.2 }",
-            SourceSpec::Debian { suite: "sid".into(), package: "linux-source-7.2".into() },
+            SourceSpec::Debian { suite: "sid".into(), package: "linux-source-7.2".into(), version: None },
+        );
+        check(
+            "debian: { suite: trixie, package: linux-source-6.12, version: 6.12.94-1 }",
+            SourceSpec::Debian {
+                suite: "trixie".into(),
+                package: "linux-source-6.12".into(),
+                version: Some("6.12.94-1".parse().unwrap()),
+            },
         );
         check("tree: ../linux", SourceSpec::Tree("../linux".into()));
         let sha256 = "ab".repeat(32);
@@ -316,6 +358,8 @@ mod tests {
         check("tree: /linux\nfragment: [x]", "unknown field `fragment`");
         check("svn: { url: x }", "unknown variant `svn`");
         check("debian: { suite: sid, packages: x }", "unknown field `packages`");
+        check("debian: { suite: sid, package: x, version: '6.12 x' }", "expected one such as `6.12.94-1`");
+        check("debian: { suite: sid, package: x, version: -6.12 }", "is no version of a Debian package");
         check("tree: /linux\nmachine: { smp: 0 }", "expected 1 to 64");
         check("tree: /linux\nmachine: { memory: 512 }", "expected one such as `512M`");
         check("tree: /linux\nmachine: { memory: 1M }", "not between 64M");
