@@ -51,6 +51,7 @@ pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &P
             let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
             fetched_debian(cache, spec, [suite, package, &version], progress)
         }
+        SourceSpec::DebianImage { package, .. } => bail!("`{package}` is no source package"),
         SourceSpec::Tree(path) => tree::open(&root.join(path)),
         SourceSpec::Tarball { url, sha256 } => tarball(cache, url, sha256, progress),
         SourceSpec::Git { url, reference } => git(cache, spec, url, reference, progress),
@@ -235,7 +236,11 @@ fn fetched(
 }
 
 /// What `spec` stood for when it was first looked up.
-fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<String>) -> Result<String> {
+pub(super) fn resolve(
+    cache: &Cache,
+    spec: &SourceSpec,
+    look_up: impl FnOnce() -> Result<String>,
+) -> Result<String> {
     let path = remembered(cache, spec)?;
     if let Ok(known) = read_capped(&path, 4096)
         && let [known] = known.lines().collect::<Vec<_>>()[..]
@@ -251,6 +256,10 @@ fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<St
 /// Where is kept what `spec` stood for.
 pub(super) fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
     let (label, inputs) = match spec {
+        SourceSpec::DebianImage { suite, package, version } => {
+            let pinned = version.as_ref().map_or(String::new(), |version| version.as_str().to_owned());
+            (format!("{suite}-{package}-{pinned}"), [suite, &format!("{package}={pinned}")])
+        }
         // A pinned version stands for itself, too.
         SourceSpec::Debian { version: Some(_), .. } => {
             ("itself".to_owned(), [&String::new(), &String::new()])
