@@ -15,19 +15,21 @@ const PROGRAMS: [(&str, &str); 3] =
 
 /// Runs a program with the libc of its suite, which lies beside the packages.
 const WRAPPER: &str = r#"#!/bin/sh
-libc=$(dirname "$0")/../../../../../../libc
+libc=${0%/*}/../../../../../../libc
 exec "$libc/loader" --library-path "$libc" "$0.elf" "$@"
 "#;
 
-/// Arguments of make that undo what Debian's compiler can and another one may not, and what needs
-/// more than the headers.
-pub(in super::super) const MAKE_ARGUMENTS: [&str; 2] = [
-    // `-fmin-function-alignment` came with gcc 14; without it functions are aligned by
-    // `-falign-functions`.
-    "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=",
-    // The kernel's version of pahole is asked for features that another one does not know.
-    "CONFIG_DEBUG_INFO_BTF_MODULES=",
-];
+/// What the headers know of the compiler that the kernel was built with, and is not so of any other:
+/// `-fmin-function-alignment` came with gcc 14. Older ones do not align what is `__cold`, such as a
+/// module's init, and the kernel's writes to the literal before it end in a BUG (6.12); without these
+/// symbols nothing is `__cold`, and `-falign-functions` does.
+const OF_COMPILER: [&str; 2] = ["CC_HAS_MIN_FUNCTION_ALIGNMENT", "CC_HAS_SANE_FUNCTION_ALIGNMENT"];
+
+/// Where the headers have their configuration, for make and for C.
+const CONFIGURATIONS: [&str; 2] = ["include/config/auto.conf", "include/generated/autoconf.h"];
+
+/// Arguments of make for what needs more than the headers: the kernel's own version of pahole.
+pub(in super::super) const MAKE_ARGUMENTS: [&str; 1] = ["CONFIG_DEBUG_INFO_BTF_MODULES="];
 
 /// The directory to build modules in, below where the packages were unpacked: the one of the headers
 /// that has a configuration.
@@ -63,6 +65,10 @@ pub(super) fn prepare(packages: &Path, libc6: &Path, libc: &Path) -> Result<()> 
     // They were to lie in /usr/src.
     let beside = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))..";
     fs::write(directory.join("Makefile"), format!("include {beside}/{common}/Makefile\n"))?;
+    for path in CONFIGURATIONS.map(|name| directory.join(name)) {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        fs::write(&path, without(&text, &OF_COMPILER))?;
+    }
     keep_libc(libc6, libc)?;
     let scripts = directory.join("scripts").canonicalize().context("the headers have no scripts")?;
     ensure!(
@@ -80,6 +86,17 @@ pub(super) fn prepare(packages: &Path, libc6: &Path, libc: &Path) -> Result<()> 
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     }
     Ok(())
+}
+
+/// A configuration without what it says of these symbols.
+fn without(configuration: &str, symbols: &[&str]) -> String {
+    let names = |line: &str, symbol: &str| {
+        let line = line.strip_prefix("#define ").unwrap_or(line);
+        let rest = line.strip_prefix("CONFIG_").and_then(|line| line.strip_prefix(symbol));
+        rest.is_some_and(|rest| rest.starts_with(['=', ' ']))
+    };
+    let lines = configuration.split_inclusive('\n');
+    lines.filter(|line| !symbols.iter().any(|symbol| names(line, symbol))).collect()
 }
 
 /// Copies the dynamic loader, as `loader`, and the libraries beside it into the new directory `libc`.
@@ -108,6 +125,13 @@ fn keep_libc(libc6: &Path, libc: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn symbols_are_taken_out_of_both_forms() {
+        let check = |text: &str, expect: &str| assert_eq!(without(text, &["A", "B_C"]), expect);
+        check("CONFIG_A=y\nCONFIG_AB=y\nCONFIG_B_C=8\n", "CONFIG_AB=y\n");
+        check("#define CONFIG_A 1\n#define CONFIG_D \"A\"\n", "#define CONFIG_D \"A\"\n");
+    }
 
     #[test]
     fn the_headers_of_one_configuration_include_those_of_all() {

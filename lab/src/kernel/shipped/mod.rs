@@ -36,7 +36,7 @@ use std::{
 };
 
 /// Raised when packages are laid out in another way.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
 
 /// What of the packages serves nobody here.
 const UNUSED: [&str; 3] = ["boot", "usr/share", "usr/lib/linux-image-*"];
