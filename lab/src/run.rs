@@ -12,6 +12,7 @@ pub mod schedule;
 pub mod select;
 pub mod shard;
 mod store;
+mod symbols;
 pub mod times;
 
 use crate::{
@@ -94,9 +95,10 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let tree = options.kernel_tree.as_deref();
     let kernels = options.selection.kernels.iter();
     let kernels = kernels.map(|name| kernel::build(cache, &options.root, name, tree, progress));
-    let kernels = kernels.collect::<Result<_>>()?;
+    let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
+    kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, progress));
     reader::fetch(options.selection.scenarios.iter().map(|(_, scenario)| scenario), cache, progress);
     Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
@@ -367,7 +369,10 @@ fn record(
     if let Err(error) = guest.selftests.prepare(scenario, kernel) {
         return Recording::of_death(Death::Lab(error), "building its selftests");
     }
-    let mut spec = machine_spec(kernel, guest);
+    let mut spec = match machine_spec(kernel, guest) {
+        Ok(spec) => spec,
+        Err(error) => return Recording::of_death(Death::Lab(error), "preparing its machine"),
+    };
     spec.cmdline.extend(plan::cmdline(scenario));
     if scenario.attaches_crash() {
         boot::fit_for_crash(&mut spec, kernel);

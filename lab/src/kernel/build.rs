@@ -11,6 +11,7 @@ use super::{
     kconfig::Kconfig,
     make::{Follower, complaints, make},
     patches::{self, Patch},
+    shipped,
     source::{self, Source},
     spec::{KernelSpec, SourceSpec},
     stamp::{Output, Stamp},
@@ -52,7 +53,14 @@ pub fn build(
     progress: &Progress,
 ) -> Result<Kernel> {
     let mut spec = KernelSpec::load(root, name)?;
+    let is_shipped = matches!(spec.source, SourceSpec::DebianImage { .. });
     let wanted = match tree {
+        Some(_) if is_shipped => bail!(
+            "the kernel `{name}` is as it was shipped and has no fragments to build a tree with; name \
+             another one, such as `{}`",
+            super::DEFAULT
+        ),
+        None if is_shipped => return shipped::obtain(cache, spec, progress),
         Some(tree) => {
             // Nothing is known of that one.
             spec.bugs.clear();
@@ -92,8 +100,8 @@ pub struct Identity {
     pub name: String,
     /// Its build, below `builds`.
     pub key: String,
-    /// Its source, below `sources`; another one may share it.
-    pub source: String,
+    /// Its source, below `sources`; another one may share it. One that was shipped has none.
+    pub source: Option<String>,
     /// The file in which is kept what its suite or branch stood for; not every source has one.
     pub remembered: PathBuf,
 }
@@ -102,13 +110,16 @@ pub struct Identity {
 /// Debian package, this needs its version and not the package.
 pub fn identify(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Result<Identity> {
     let spec = KernelSpec::load(root, name)?;
+    if matches!(spec.source, SourceSpec::DebianImage { .. }) {
+        return shipped::identify(cache, &spec, progress);
+    }
     let patches = Patch::load_all(root, &spec.patches)?;
     let source = patches::identify(cache, root, &spec.source, &patches, progress)
         .with_context(|| format!("cannot tell the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let key = key(name, &source.key, &source.version, &asked, &toolchain::versions(cache)?);
     let remembered = source::remembered(cache, &spec.source)?;
-    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source: source.key, remembered })
+    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source: Some(source.key), remembered })
 }
 
 fn key(name: &str, source: &str, version: &KernelVersion, asked: &[Asked], toolchain: &str) -> Key {
@@ -183,6 +194,7 @@ impl Build<'_> {
             spec: self.spec,
             cache: self.cache.root().to_owned(),
             functions: Arc::default(),
+            shipped: None,
             directory,
         })
     }

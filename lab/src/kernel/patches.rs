@@ -35,6 +35,9 @@ pub(super) fn check(spec: &KernelSpec) -> Result<(), String> {
         SourceSpec::Tree(_) => Err("patches are applied to a copy of the source, and source.tree is built \
                                     where it is; apply them there"
             .into()),
+        SourceSpec::DebianImage { .. } => {
+            Err("a debian-image is as it was shipped, and takes no `patches`".into())
+        }
         SourceSpec::Debian { .. } | SourceSpec::Tarball { .. } | SourceSpec::Git { .. } => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 //! builds tomorrow, without a network too. [`forget`] makes the next build look again.
 
 use super::{
-    spec::{SourceSpec, read_capped},
+    spec::{DebianVersion, SourceSpec, read_capped},
     tree,
     version::KernelVersion,
 };
@@ -47,7 +47,11 @@ pub(super) struct Source {
 /// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`.
 pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Source> {
     match spec {
-        SourceSpec::Debian { suite, package } => debian(cache, spec, suite, package, progress),
+        SourceSpec::Debian { suite, package, version } => {
+            let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
+            fetched_debian(cache, spec, [suite, package, &version], progress)
+        }
+        SourceSpec::DebianImage { package, .. } => bail!("`{package}` is no source package"),
         SourceSpec::Tree(path) => tree::open(&root.join(path)),
         SourceSpec::Tarball { url, sha256 } => tarball(cache, url, sha256, progress),
         SourceSpec::Git { url, reference } => git(cache, spec, url, reference, progress),
@@ -65,8 +69,8 @@ pub(super) struct Named {
 /// What the source `spec` names is called. A Debian package is only looked up, since its version says
 /// all; anything else is fetched.
 pub(super) fn identify(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Named> {
-    if let SourceSpec::Debian { suite, package } = spec {
-        let label = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
+    if let SourceSpec::Debian { suite, package, version } = spec {
+        let label = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
         let key = debian_key(package, &label).as_str().to_owned();
         return Ok(Named { key, version: label.parse()?, label });
     }
@@ -82,15 +86,19 @@ pub(super) fn forget(cache: &Cache, spec: &SourceSpec) -> Result<()> {
     }
 }
 
-fn debian(
+/// The version that is pinned, else the one that the suite had when it was first asked.
+fn debian_version(
     cache: &Cache,
     spec: &SourceSpec,
     suite: &str,
     package: &str,
+    pinned: Option<&DebianVersion>,
     progress: &Progress,
-) -> Result<Source> {
-    let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-    fetched_debian(cache, spec, [suite, package, &version], progress)
+) -> Result<String> {
+    match pinned {
+        Some(version) => Ok(version.as_str().to_owned()),
+        None => resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package)),
+    }
 }
 
 fn debian_key(package: &str, version: &str) -> Key {
@@ -106,7 +114,9 @@ fn fetched_debian(
 ) -> Result<Source> {
     let key = debian_key(package, version);
     fetched(cache, &key, version, progress, |into| {
-        let fetched = Apt::open(cache, progress)?.fetch(suite, &[package], into)?;
+        let pinned = matches!(spec, SourceSpec::Debian { version: Some(_), .. });
+        let asked = if pinned { format!("{package}={version}") } else { package.to_owned() };
+        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&asked], into)?;
         let [fetched] = &fetched[..] else { bail!("apt gave {} packages for `{package}`", fetched.len()) };
         if fetched.version != version {
             forget(cache, spec)?;
@@ -230,7 +240,11 @@ pub(super) fn fetched(
 }
 
 /// What `spec` stood for when it was first looked up.
-fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<String>) -> Result<String> {
+pub(super) fn resolve(
+    cache: &Cache,
+    spec: &SourceSpec,
+    look_up: impl FnOnce() -> Result<String>,
+) -> Result<String> {
     let path = remembered(cache, spec)?;
     if let Ok(known) = read_capped(&path, 4096)
         && let [known] = known.lines().collect::<Vec<_>>()[..]
@@ -246,9 +260,19 @@ fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<St
 /// Where is kept what `spec` stood for.
 pub(super) fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
     let (label, inputs) = match spec {
-        SourceSpec::Debian { suite, package } => (format!("{suite}-{package}"), [suite, package]),
+        SourceSpec::DebianImage { suite, package, version } => {
+            let pinned = version.as_ref().map_or(String::new(), |version| version.as_str().to_owned());
+            (format!("{suite}-{package}-{pinned}"), [suite, &format!("{package}={pinned}")])
+        }
+        // A pinned version stands for itself, too.
+        SourceSpec::Debian { version: Some(_), .. } => {
+            ("itself".to_owned(), [&String::new(), &String::new()])
+        }
+        SourceSpec::Debian { suite, package, version: None } => {
+            (format!("{suite}-{package}"), [suite, package])
+        }
         SourceSpec::Git { url, reference } => ("git".to_owned(), [url, reference]),
-        // These two stand for themselves; nothing is ever remembered of them.
+        // These stand for themselves; nothing is ever remembered of them.
         SourceSpec::Tree(_) | SourceSpec::Tarball { .. } => {
             ("itself".to_owned(), [&String::new(), &String::new()])
         }

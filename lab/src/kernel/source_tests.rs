@@ -162,3 +162,26 @@ fn a_tree_that_was_built_in_is_refused() {
     let error = format!("{:#}", place.obtain(&SourceSpec::Tree("no-such".into())).unwrap_err());
     assert!(error.contains("cannot find the kernel tree"), "{error}");
 }
+
+#[test]
+fn a_pinned_version_is_not_looked_up() {
+    let place = Place::new();
+    let spec = SourceSpec::Debian {
+        suite: "no-such-suite".into(),
+        package: "linux-source-6.12".into(),
+        version: Some("6.12.94-1".parse().unwrap()),
+    };
+    let (key, version) = identify(&place.cache, place.directory.path(), &spec, &Progress::silent()).unwrap();
+    assert_eq!(
+        (key.as_str(), version.to_string()),
+        (debian_key("linux-source-6.12", "6.12.94-1").as_str(), "6.12.94".into())
+    );
+    let SourceSpec::Debian { suite, package, .. } = spec else { unreachable!() };
+    // The suite's own is another source: what it stood for is not what was pinned.
+    let unpinned = SourceSpec::Debian { suite, package, version: None };
+    write_atomically(&remembered(&place.cache, &unpinned).unwrap(), "6.12.107-1\n").unwrap();
+    let (other, version) =
+        identify(&place.cache, place.directory.path(), &unpinned, &Progress::silent()).unwrap();
+    assert_ne!(other, key);
+    assert_eq!(version.to_string(), "6.12.107");
+}

@@ -72,16 +72,24 @@ pub(crate) fn boot_userland(
     Machine::boot_userland(spec, &userland, directory)
 }
 
+/// Addresses are those of System.map, and the same in each guest of a kernel.
+const NOT_RELOCATED: &str = "nokaslr";
+
 /// The machine a kernel's file asks for.
-pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
+///
+/// # Errors
+/// The initramfs with the modules that the kernel boots with cannot be put together.
+pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
     let machine = &kernel.spec.machine;
-    MachineSpec {
+    let relocates = kernel.config().is_set("RANDOMIZE_BASE").then_some(NOT_RELOCATED);
+    let words = relocates.into_iter().chain(kernel.spec.cmdline.split_whitespace());
+    Ok(MachineSpec {
         image: kernel.image(),
-        initramfs: guest.initramfs.clone(),
+        initramfs: guest.initramfs_for(kernel)?,
         machine: machine.machine.clone(),
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
         memory: machine.memory.to_string(),
-        cmdline: kernel.spec.cmdline.split_whitespace().map(str::to_owned).collect(),
-    }
+        cmdline: words.map(str::to_owned).collect(),
+    })
 }
