@@ -165,4 +165,6 @@ fn a_description_may_have_some_patches_of_plain_names() {
     check(debian, &format!("[{}]", ["x"; 65].join(", ")), Some("65 patches, expected 64"));
     check("{ tree: /linux }", "[x]", Some("source.tree is built where it is; apply them there"));
     check("{ tree: /linux }", "[]", None);
+    let image = "{ debian-image: { suite: sid, package: linux-image-arm64 } }";
+    check(image, "[x]", Some("takes no `patches`"));
 }
