@@ -171,7 +171,8 @@ fn a_pinned_version_is_not_looked_up() {
         package: "linux-source-6.12".into(),
         version: Some("6.12.94-1".parse().unwrap()),
     };
-    let (key, version) = identify(&place.cache, place.directory.path(), &spec, &Progress::silent()).unwrap();
+    let Named { key, version, .. } =
+        identify(&place.cache, place.directory.path(), &spec, &Progress::silent()).unwrap();
     assert_eq!(
         (key.as_str(), version.to_string()),
         (debian_key("linux-source-6.12", "6.12.94-1").as_str(), "6.12.94".into())
@@ -180,7 +181,7 @@ fn a_pinned_version_is_not_looked_up() {
     // The suite's own is another source: what it stood for is not what was pinned.
     let unpinned = SourceSpec::Debian { suite, package, version: None };
     write_atomically(&remembered(&place.cache, &unpinned).unwrap(), "6.12.107-1\n").unwrap();
-    let (other, version) =
+    let Named { key: other, version, .. } =
         identify(&place.cache, place.directory.path(), &unpinned, &Progress::silent()).unwrap();
     assert_ne!(other, key);
     assert_eq!(version.to_string(), "6.12.107");
