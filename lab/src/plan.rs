@@ -4,8 +4,8 @@
 //! knows of a guest.
 
 use crate::{
-    kernel::Kernel,
-    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup},
+    kernel::{Kernel, WITHOUT_VMLINUX},
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup, Wanted},
 };
 use protocol::WriteMode;
 
@@ -21,10 +21,37 @@ pub fn unmet(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
         // "invalid structure member offset: module_num_gpl_syms", as soon as one is loaded (7.2).
         return Some("crash 8.0.6, Debian 13's, does not read the modules of kernels from 7.0".to_owned());
     }
+    if let Some(reason) = unmounted(scenario, kernel).or_else(|| unshipped(scenario, kernel)) {
+        return Some(reason);
+    }
     let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
     let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
     let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
     Some(format!("CONFIG_{missing} is not set in this kernel"))
+}
+
+/// A userland's root is mounted before anything could load a module for it.
+fn unmounted(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    scenario.userland.as_ref()?;
+    let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
+    let missing = missing.into_iter().find(|symbol| kernel.config().get(symbol) != Some("y"))?;
+    Some(format!("CONFIG_{missing} is not built into this kernel, which cannot mount a userland then"))
+}
+
+/// What a kernel that is as it was shipped does not have.
+fn unshipped(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    if !kernel.is_shipped() {
+        return None;
+    }
+    let is_sample = |wanted: &Wanted| matches!(wanted, Wanted::Sample(_));
+    if scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash() {
+        return Some(WITHOUT_VMLINUX.to_owned());
+    }
+    if !scenario.selftests().is_empty() {
+        return Some("this kernel was shipped without its source, which has the selftests".to_owned());
+    }
+    let samples = scenario.modules().iter().any(is_sample);
+    samples.then(|| "this kernel was shipped without its samples".to_owned())
 }
 
 /// What is written to tracefs before the first step.

@@ -6,11 +6,13 @@
 mod ahead;
 mod boot;
 pub mod fleet;
+pub mod known;
 mod reader;
 pub mod schedule;
 pub mod select;
 pub mod shard;
 mod store;
+mod symbols;
 pub mod times;
 
 use crate::{
@@ -95,9 +97,10 @@ pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<
     let tree = options.kernel_tree.as_deref();
     let kernels = options.selection.kernels.iter();
     let kernels = kernels.map(|name| kernel::build(cache, &options.root, name, tree, progress));
-    let kernels = kernels.collect::<Result<_>>()?;
+    let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
     let guest = guest::build(cache, &options.root, progress)?;
     let snapshots = Snapshots::new(cache, progress)?;
+    kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, progress));
     reader::fetch(options.selection.scenarios.iter().map(|(_, scenario)| scenario), cache, progress);
     Ok(Prepared { kernels, guest, snapshots, cache: cache.clone() })
 }
@@ -238,7 +241,8 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
             return Ok(None);
         }
         // Anything else that went wrong is a verdict.
-        let mut result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        let result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        let mut result = known::in_view_of_bugs(&kernel.spec, result);
         if self.options.forget_passes && result.status == Status::Passed {
             let mut passed = self.passed.lock().map_err(|_| anyhow::anyhow!("a worker panicked"))?;
             if !passed.insert(turn.case) {
@@ -396,7 +400,10 @@ fn record(
     if let Err(error) = guest.selftests.prepare(scenario, kernel) {
         return Recording::of_death(Death::Lab(error), "building its selftests");
     }
-    let mut spec = machine_spec(kernel, guest);
+    let mut spec = match machine_spec(kernel, guest) {
+        Ok(spec) => spec,
+        Err(error) => return Recording::of_death(Death::Lab(error), "preparing its machine"),
+    };
     spec.cmdline.extend(plan::cmdline(scenario));
     if scenario.attaches_crash() {
         boot::fit_for_crash(&mut spec, kernel);

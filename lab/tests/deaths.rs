@@ -33,7 +33,7 @@ struct Setting {
 fn setting() -> Setting {
     let Built { kernel, guest, .. } = built();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    Setting { directory, spec: machine_spec(kernel, guest) }
+    Setting { directory, spec: machine_spec(kernel, guest).unwrap() }
 }
 
 impl Setting {

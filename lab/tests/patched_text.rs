@@ -80,7 +80,7 @@ fn a_wrong_expectation_is_told_by_a_small_disassembly() {
 
 #[test]
 fn every_jump_entry_of_vmlinux_is_an_instruction_as_its_key_has_it() {
-    let binary = Binary::vmlinux(&built().kernel.vmlinux()).unwrap();
+    let binary = Binary::vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
     let address = |name| binary.address(name).unwrap();
     let entries = binary.jump_entries().unwrap();
     let bytes = address("__stop___jump_table") - address("__start___jump_table");
@@ -99,7 +99,7 @@ fn every_jump_entry_of_vmlinux_is_an_instruction_as_its_key_has_it() {
 
 #[test]
 fn functions_have_their_ftrace_sites_and_notrace_ones_have_none() {
-    let binary = Binary::vmlinux(&built().kernel.vmlinux()).unwrap();
+    let binary = Binary::vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
     let site = |name| binary.ftrace_site(binary.named(name).unwrap()[0]).unwrap();
     let function = binary.address("vfs_write").unwrap();
     let found = site("vfs_write").unwrap();

@@ -16,7 +16,7 @@ use lab::{
     machine::Snapshots,
     progress::Progress,
     report::Terminal,
-    run,
+    run::{self, known},
     scenario::{self, Found, Scenario},
     stored::TRACE,
     verdict::Status,
@@ -80,7 +80,7 @@ impl Bench {
         // Below the build directory; a failed test's files stay there to be looked at.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let result = run::one(&built.0, &built.1, &built.2, found, scenario, directory.path());
-        let result = result.map_err(|error| format!("{error:#}"))?;
+        let result = known::in_view_of_bugs(&built.0.spec, result.map_err(|error| format!("{error:#}"))?);
         match result.status {
             Status::Passed => {
                 if scenario.dies.is_some() {
@@ -95,6 +95,7 @@ impl Bench {
                 })?;
                 Ok(Completion::Completed)
             }
+            Status::KnownBug => Ok(Completion::Completed),
             Status::Unsupported => Ok(Completion::ignored_with(result.reason)),
             _ => {
                 let kept = directory.keep();

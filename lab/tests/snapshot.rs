@@ -25,7 +25,7 @@ use tempfile::TempDir;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn spec() -> MachineSpec {
-    machine_spec(&built().kernel, &built().guest)
+    machine_spec(&built().kernel, &built().guest).unwrap()
 }
 
 /// An empty cache, and a place for machines.

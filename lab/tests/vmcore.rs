@@ -96,7 +96,7 @@ impl Elf {
 
 /// The address of a symbol of vmlinux, and its bytes there.
 fn symbol(kernel: &Kernel, name: &str) -> (u64, Vec<u8>) {
-    let data = fs::read(kernel.vmlinux()).unwrap();
+    let data = fs::read(kernel.vmlinux().unwrap()).unwrap();
     let file = object::File::parse(&data[..]).unwrap();
     let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name)).unwrap();
     let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
@@ -161,7 +161,8 @@ fn an_oops_that_the_guest_survives_leaves_none() {
 fn a_panic_is_told_where_its_dump_has_no_place() {
     let Built { kernel, guest } = built();
     let directory = directory();
-    let mut machine = Machine::boot(&machine_spec(kernel, guest), directory.path(), BOOT_DEADLINE).unwrap();
+    let mut machine =
+        Machine::boot(&machine_spec(kernel, guest).unwrap(), directory.path(), BOOT_DEADLINE).unwrap();
     let crash = Request::WriteFile {
         path: "/proc/sysrq-trigger".into(),
         data: b"c".into(),
@@ -187,7 +188,7 @@ fn dump(vmcore: PathBuf, module: &str) -> Dump {
     let Built { kernel, guest } = built();
     let module = guest.modules.find(kernel, module).unwrap();
     let modules = BTreeMap::from([(module.name, vec![module.debug])]);
-    Dump { vmcore, vmlinux: kernel.vmlinux(), modules }
+    Dump { vmcore, vmlinux: kernel.vmlinux().unwrap(), modules }
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn the_dump_of_another_kernel_is_not_read() {
     let check = |config_hash: &str, expect: Result<(), &str>| {
         store(run, config_hash, &result);
         match (dump::find(&cache, &files), expect) {
-            (Ok(found), Ok(())) => assert_eq!(found.dump.vmlinux, kernel.vmlinux()),
+            (Ok(found), Ok(())) => assert_eq!(Some(found.dump.vmlinux), kernel.vmlinux()),
             (Err(error), Err(expect)) => assert!(format!("{error:#}").contains(expect), "{error:#}"),
             (found, expect) => panic!("{config_hash}: {found:?}, expected {expect:?}"),
         }

@@ -3,7 +3,12 @@
 use crate::{exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
-use lab::{guest, host::prerequisites::Need, kernel, progress::Progress};
+use lab::{
+    guest,
+    host::prerequisites::Need,
+    kernel::{self, WITHOUT_VMLINUX},
+    progress::Progress,
+};
 use std::path::PathBuf;
 
 /// Build a kernel and what runs in its guest, and say where they are
@@ -32,8 +37,10 @@ impl Build {
         let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
         let guest = guest::build(&cache, root(), &progress)?;
         println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);
-        println!("image      {}\nvmlinux    {}", kernel.image().display(), kernel.vmlinux().display());
-        println!("initramfs  {}", guest.initramfs.display());
+        let (vmlinux, initramfs) = (kernel.vmlinux(), guest.initramfs_for(&kernel)?);
+        let vmlinux = vmlinux.map_or_else(|| WITHOUT_VMLINUX.into(), |path| path.display().to_string());
+        println!("image      {}\nvmlinux    {vmlinux}", kernel.image().display());
+        println!("initramfs  {}", initramfs.display());
         Ok(exit::SUCCESS)
     }
 }

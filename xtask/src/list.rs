@@ -69,7 +69,8 @@ impl Kernels {
         let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in specs {
             let default = if spec.name == kernel::DEFAULT { " (default)" } else { "" };
-            println!("{:width$}  {}{default}", spec.name, spec.summary);
+            let opt_in = if spec.opt_in { " (only where it is named)" } else { "" };
+            println!("{:width$}  {}{default}{opt_in}", spec.name, spec.summary);
         }
         Ok(exit::SUCCESS)
     }

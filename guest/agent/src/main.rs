@@ -1,6 +1,6 @@
 //! PID 1 of the guest. Its contract:
 //!
-//! 1. It mounts what [`mounts`] lists, then serves `protocol` over the virtio-serial port
+//! 1. It mounts what [`mounts`] lists, loads the modules in /boot by their order, then serves `protocol` over the virtio-serial port
 //!    [`protocol::PORT_NAME`]: one request, one reply, in order.
 //! 2. No request makes it panic. What the kernel refuses is answered with its errno, a frame that
 //!    makes no sense with EBADMSG, and one over the cap with EMSGSIZE, after which everything is
@@ -56,6 +56,7 @@ fn start(init: bool) -> io::Result<serve::Server> {
     std::env::set_current_dir("/")?;
     if init {
         mounts::mount_all();
+        modules::load_all();
     }
     let port = port::Port::open()?;
     if !init {

@@ -11,10 +11,16 @@ use rustix::{
     io::Errno,
     system::{delete_module, finit_module},
 };
-use std::ffi::{CStr, CString};
+use std::{
+    ffi::{CStr, CString},
+    fs,
+};
 
 /// The program a child runs: this one, as seen between its fork and its exec.
 const SELF: &str = "/proc/self/exe";
+
+/// Where the initramfs of a kernel that has devices as modules brings them.
+const BOOT: &str = "/boot";
 
 const INSMOD: &str = "insmod";
 const RMMOD: &str = "rmmod";
@@ -69,6 +75,19 @@ fn call_oneself(name: &CStr) {
 fn load(path: &str, parameters: &str) -> Result<(), Errno> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     finit_module(file, &c_string(parameters)?, 0)
+}
+
+/// Loads what the machine's devices need, as the initramfs brings it: in the order of their names. One
+/// that the kernel does not take is told of on the console and lived with, as are absent mounts.
+pub(crate) fn load_all() {
+    let files = fs::read_dir(BOOT).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = files.map(|file| file.path()).collect();
+    paths.sort();
+    for path in paths {
+        if let Err(errno) = load(&path.to_string_lossy(), "") {
+            eprintln!("agent: cannot load `{}`: {errno}", path.display());
+        }
+    }
 }
 
 fn unload(name: &str) -> Result<(), Errno> {

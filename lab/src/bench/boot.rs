@@ -29,7 +29,7 @@ pub fn boot(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> 
     let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
     let guest = guest::build(cache, root, progress)?;
     let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
-    let spec = machine_spec(&kernel, &guest);
+    let spec = machine_spec(&kernel, &guest)?;
     let bare = MachineSpec { initramfs: guest::bare(cache, &guest, "poweroff")?, ..spec.clone() };
     let task = progress.task("measuring boots", Some(2 * ROUNDS as u64));
     let (mut ready, mut off) = (Vec::new(), Vec::new());

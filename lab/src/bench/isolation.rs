@@ -99,7 +99,7 @@ struct Bench {
 impl Bench {
     /// One restored machine after the other, that does nothing; the same, booted.
     fn machines(&self) -> Result<Vec<(String, f64)>> {
-        let spec = machine_spec(&self.kernel, &self.guest);
+        let spec = machine_spec(&self.kernel, &self.guest)?;
         // The first makes the snapshot.
         drop(Machine::pristine(&spec, &self.snapshots, &self.directory)?);
         let (mut answers, mut lives, mut boots) = (Vec::new(), Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ impl Bench {
 
     /// A scenario from machine to verdict, less what it takes on a machine that is there.
     fn overhead(&self) -> Result<Vec<(String, f64)>> {
-        let spec = machine_spec(&self.kernel, &self.guest);
+        let spec = machine_spec(&self.kernel, &self.guest)?;
         let (mut whole, mut own, mut memory) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..ROUNDS * 2 {
             let mut machine = Machine::pristine(&spec, &self.snapshots, &self.directory)?;

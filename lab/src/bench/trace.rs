@@ -105,7 +105,7 @@ pub fn trace(cache: &Cache, root: &Path, program: &Path, progress: &Progress) ->
 fn empty_twice(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Result<DrainCost> {
     let directory = directory.join("drain");
     std::fs::create_dir(&directory)?;
-    let mut machine = Machine::boot(&machine_spec(kernel, guest), &directory, BOOT_DEADLINE)?;
+    let mut machine = Machine::boot(&machine_spec(kernel, guest)?, &directory, BOOT_DEADLINE)?;
     let cost = drain_cost(scenario, &FILLING, kernel, &mut machine, guest, &directory, FILLING_DEADLINE)?;
     let events = count(&directory)?;
     if events != cost.lines {

@@ -36,7 +36,7 @@ pub fn userland(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figur
     let path = root.join(SCENARIO);
     let scenario = Scenario::load(&path)?;
     let found = Found { name: "userland".to_owned(), path };
-    let spec = machine_spec(&kernel, &guest);
+    let spec = machine_spec(&kernel, &guest)?;
     let task = progress.task("measuring boots, and crash", Some(ROUNDS as u64));
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..ROUNDS {

@@ -62,7 +62,7 @@ pub fn by_crash(cache: &Cache, root: &Path, found: &FoundDump, progress: &Progre
     let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
     let place = tempfile::tempdir_in(cache.directory("crash")?)?;
     let _task = progress.task("looking at the memory with crash, in a guest", None);
-    let spec = machine_spec(&kernel, &guest);
+    let spec = machine_spec(&kernel, &guest)?;
     let shared = |_: &Path| Ok(shared(found));
     let mut machine = boot_userland(&spec, &wanted, &guest, place.path(), shared)?;
     let mut empty = empty_ring_buffer(&mut machine)?;

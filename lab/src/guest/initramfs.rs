@@ -92,6 +92,32 @@ pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
     Ok(entry.join(name))
 }
 
+/// Where the agent finds the modules that it loads before it looks for its port, by their order.
+const BOOT: &str = "boot";
+
+/// As [`of_init`], with the kernel modules in the files `modules`, which the agent loads in the order
+/// of their names.
+pub fn with_modules(cache: &Cache, init: &Path, modules: &[PathBuf]) -> Result<PathBuf> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
+    let program = read(init)?;
+    let mut key = KeyBuilder::default().input("layout", LAYOUT).input("init", &program);
+    let mut files = Vec::new();
+    for module in modules {
+        let (name, data) = (module.file_name().unwrap_or_default().to_string_lossy(), read(module)?);
+        key = key.input(&name, &data);
+        files.push(Entry::File { path: format!("{BOOT}/{name}"), mode: 0o644, data });
+    }
+    let name = "initramfs.cpio";
+    let fill = |into: &Path| {
+        let mut entries = entries(program);
+        entries.push(Entry::Directory { path: BOOT.into() });
+        entries.extend(files);
+        let path = into.join(name);
+        fs::write(&path, write(&entries)).with_context(|| format!("cannot write `{}`", path.display()))
+    };
+    Ok(cache.entry("initramfs", &key.finish("initramfs"), || {}, fill)?.join(name))
+}
+
 /// A file in `directory`, gone when it is dropped: the initramfs `archive` with a bootconfig behind.
 pub fn with_bootconfig(archive: &Path, bootconfig: &str, directory: &Path) -> Result<NamedTempFile> {
     let mut data = fs::read(archive).with_context(|| format!("cannot read `{}`", archive.display()))?;

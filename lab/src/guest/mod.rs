@@ -19,7 +19,7 @@ pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
 pub use userland::{Tree, Userlands};
 
-use crate::{cache::Cache, host::process::Tool, progress::Progress};
+use crate::{cache::Cache, host::process::Tool, kernel::Kernel, progress::Progress};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -66,6 +66,17 @@ pub fn build_beside(cache: &Cache, root: &Path, sources: &Path, progress: &Progr
     let userlands = Userlands::new(cache, sources.join("userland"), progress);
     let selftests = Selftests::new(cache, &sources.join("selftests"), &modules, progress);
     Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests })
+}
+
+impl Guest {
+    /// The initramfs for this kernel: that of all, or one with the modules that the kernel boots with.
+    pub fn initramfs_for(&self, kernel: &Kernel) -> Result<PathBuf> {
+        let modules = kernel.boot_modules()?;
+        if modules.is_empty() {
+            return Ok(self.initramfs.clone());
+        }
+        initramfs::with_modules(self.userlands.cache(), &self.agent, &modules)
+    }
 }
 
 /// An initramfs whose /init is the workload `name`: a guest without an agent.

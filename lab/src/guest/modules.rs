@@ -11,7 +11,7 @@ use super::CROSS_GCC;
 use crate::{
     cache::{Cache, Key, KeyBuilder},
     host::process::Tool,
-    kernel::{Kernel, complaints, modules_in},
+    kernel::{Kernel, complaints, module_name, modules_in, unpack_module},
     progress::Progress,
     scenario::{Scenario, Wanted, nearest},
 };
@@ -92,8 +92,7 @@ impl Modules {
     fn hint(&self, kernel: &Kernel, name: &str) -> String {
         let own = self.own().into_iter();
         let kernels = kernel.modules().unwrap_or_default();
-        let kernels =
-            kernels.iter().filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+        let kernels = kernels.iter().map(|path| module_name(path));
         let known: Vec<String> = own.chain(kernels).collect();
         let near = nearest(name, known.iter().map(String::as_str));
         near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default()
@@ -163,10 +162,14 @@ impl Modules {
             .input("size", data.len().to_le_bytes())
             .input("mtime", data.mtime().to_le_bytes())
             .finish(name);
-        let entry =
-            self.cache.entry("modules", &key, || {}, |into| strip(file, &into.join(format!("{name}.ko"))))?;
-        let stripped = entry.join(format!("{name}.ko"));
-        Ok(Module { name: name.replace('-', "_"), file: stripped, debug: file.to_owned() })
+        let fill = |into: &Path| {
+            let to = into.join(format!("{name}.ko"));
+            // One that was shipped has none, but a signature, which would go with it.
+            if kernel.is_shipped() { unpack_module(file, &to) } else { strip(file, &to) }
+        };
+        let stripped = self.cache.entry("modules", &key, || {}, fill)?.join(format!("{name}.ko"));
+        let debug = if kernel.is_shipped() { stripped.clone() } else { file.to_owned() };
+        Ok(Module { name: name.replace('-', "_"), file: stripped, debug })
     }
 }
 

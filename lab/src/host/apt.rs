@@ -89,14 +89,17 @@ impl Apt {
 
     /// The version of `package` that `suite` has. A package is `name` or `name:arm64`.
     pub fn version(&self, suite: &str, package: &str) -> Result<String> {
+        let shown = self.show(suite, package)?;
+        let version = shown.lines().find_map(|line| line.strip_prefix("Version: "));
+        version.map(str::to_owned).ok_or_else(|| anyhow!("apt-cache gave no version for `{package}`"))
+    }
+
+    /// What `suite` says of `package`, with `=VERSION` of that one: a paragraph of deb-control(5).
+    pub fn show(&self, suite: &str, package: &str) -> Result<String> {
         let root = self.root(suite)?;
         root.refresh(self, false)?;
-        let version = || -> Result<String> {
-            let shown = root.tool("apt-cache").args(["show", "--no-all-versions", package]).run()?;
-            let version = shown.lines().find_map(|line| line.strip_prefix("Version: "));
-            version.map(str::to_owned).ok_or_else(|| anyhow!("apt-cache gave no version for `{package}`"))
-        };
-        root.again_with_new_lists(self, version)
+        let show = || root.tool("apt-cache").args(["show", "--no-all-versions", package]).run();
+        root.again_with_new_lists(self, show)
             .with_context(|| format!("no package `{package}` in Debian `{suite}` of `{}`", self.archive.uri))
     }
 
@@ -165,7 +168,7 @@ impl Root {
         if let Some(keyring) = &archive.keyring {
             write!(options, " signed-by={}", keyring.display())?;
         }
-        let source = format!("deb [{options}] {} {} main\n", archive.uri, self.suite);
+        let source = format!("deb [{options}] {} {} main\n", archive.uri_of(&self.suite), self.suite);
         let configuration = self.configuration(apt);
         let has =
             |name, text: &str| fs::read_to_string(self.directory.join(name)).is_ok_and(|old| old == text);

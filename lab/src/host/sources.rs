@@ -43,6 +43,12 @@ pub struct Archive {
 }
 
 impl Archive {
+    /// The archive that has `suite`: security updates are in one of their own, beside the main one.
+    pub fn uri_of(&self, suite: &str) -> String {
+        let security = if suite.ends_with("-security") { "-security" } else { "" };
+        format!("{}{security}", self.uri)
+    }
+
     /// The archive named by the environment, else the one the host's own packages come from.
     pub fn of_host() -> Result<Archive> {
         let default_keyring = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());

@@ -10,6 +10,8 @@ use super::{
     config::{self, Asked, Config},
     kconfig::Kconfig,
     make::{Follower, complaints, make},
+    patches::{self, Patch},
+    shipped,
     source::{self, Source},
     spec::{KernelSpec, SourceSpec},
     stamp::{Output, Stamp},
@@ -20,7 +22,7 @@ use crate::{
     host::interrupt::{self, Interrupted},
     progress::Progress,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use sha2::{Digest, Sha256};
 use std::{
     fmt::Write as _,
@@ -50,12 +52,23 @@ pub fn build(
     tree: Option<&Path>,
     progress: &Progress,
 ) -> Result<Kernel> {
-    let spec = KernelSpec::load(root, name)?;
+    let mut spec = KernelSpec::load(root, name)?;
+    let is_shipped = matches!(spec.source, SourceSpec::DebianImage { .. });
     let wanted = match tree {
-        Some(tree) => SourceSpec::Tree(std::path::absolute(tree)?),
+        Some(_) if is_shipped => bail!(
+            "the kernel `{name}` is as it was shipped and has no fragments to build a tree with; name \
+             another one, such as `{}`",
+            super::DEFAULT
+        ),
+        None if is_shipped => return shipped::obtain(cache, spec, progress),
+        Some(tree) => {
+            // Nothing is known of that one.
+            spec.bugs.clear();
+            SourceSpec::Tree(std::path::absolute(tree)?)
+        }
         None => spec.source.clone(),
     };
-    of_source(cache, root, spec, &wanted, None, progress)
+    of_source(cache, root, spec, &wanted, progress)
 }
 
 /// The same of exactly this version of its Debian package, or this commit, whatever its suite or branch
@@ -67,9 +80,13 @@ pub fn build_exactly(
     version: &str,
     progress: &Progress,
 ) -> Result<Kernel> {
-    let spec = KernelSpec::load(root, name)?;
+    let mut spec = KernelSpec::load(root, name)?;
+    spec.source = spec.source.exactly(version).map_err(Error::msg)?;
+    if matches!(spec.source, SourceSpec::DebianImage { .. }) {
+        return shipped::obtain(cache, spec, progress);
+    }
     let wanted = spec.source.clone();
-    of_source(cache, root, spec, &wanted, Some(version), progress)
+    of_source(cache, root, spec, &wanted, progress)
 }
 
 /// What [`build_exactly`] builds this kernel again from: the version of its package or its whole commit.
@@ -85,11 +102,11 @@ fn of_source(
     root: &Path,
     spec: KernelSpec,
     wanted: &SourceSpec,
-    exactly: Option<&str>,
     progress: &Progress,
 ) -> Result<Kernel> {
     let name = spec.name.as_str();
-    let source = source::obtain(cache, root, wanted, exactly, progress)
+    let patches = Patch::load_all(root, &spec.patches)?;
+    let source = patches::obtain(cache, root, wanted, &patches, progress)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(cache)?;
@@ -120,8 +137,8 @@ pub struct Identity {
     pub name: String,
     /// Its build, below `builds`.
     pub key: String,
-    /// Its source, below `sources`; another one may share it.
-    pub source: String,
+    /// Its source, below `sources`; another one may share it. One that was shipped has none.
+    pub source: Option<String>,
     /// The file in which is kept what its suite or branch stood for; not every source has one.
     pub remembered: PathBuf,
 }
@@ -130,12 +147,16 @@ pub struct Identity {
 /// Debian package, this needs its version and not the package.
 pub fn identify(cache: &Cache, root: &Path, name: &str, progress: &Progress) -> Result<Identity> {
     let spec = KernelSpec::load(root, name)?;
-    let (source, version) = source::identify(cache, root, &spec.source, progress)
+    if matches!(spec.source, SourceSpec::DebianImage { .. }) {
+        return shipped::identify(cache, &spec, progress);
+    }
+    let patches = Patch::load_all(root, &spec.patches)?;
+    let source = patches::identify(cache, root, &spec.source, &patches, progress)
         .with_context(|| format!("cannot tell the source of the kernel `{name}`"))?;
-    let asked = config::ask(root, &spec.fragments, &version)?;
-    let key = key(name, &source, &version, &asked, &toolchain::versions(cache)?);
+    let asked = config::ask(root, &spec.fragments, &source.version)?;
+    let key = key(name, &source.key, &source.version, &asked, &toolchain::versions(cache)?);
     let remembered = source::remembered(cache, &spec.source)?;
-    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source, remembered })
+    Ok(Identity { name: name.to_owned(), key: key.as_str().to_owned(), source: Some(source.key), remembered })
 }
 
 fn key(name: &str, source: &str, version: &KernelVersion, asked: &[Asked], toolchain: &str) -> Key {
@@ -210,6 +231,7 @@ impl Build<'_> {
             spec: self.spec,
             cache: self.cache.root().to_owned(),
             functions: Arc::default(),
+            shipped: None,
             directory,
         })
     }

@@ -1,6 +1,6 @@
 //! What `--kernel` asks for → names of `kernels/*.yaml`.
 //!
-//! A name is itself, `all` is every one there is, and a requirement such as `>=6.1` takes those that
+//! A name is itself, `all` is every one there is but those that say `opt_in`, and a requirement such as `>=6.1` takes those that
 //! are named by a version alone: variants such as `6.12-kasan` are asked for by name. What a name
 //! says is all that counts, so nothing is fetched or built to answer; `6.12` is 6.12 whatever its
 //! patch level.
@@ -19,7 +19,8 @@ pub fn choose(root: &Path, asked: &[String]) -> Result<Vec<String>, SpecError> {
     let mut chosen = Vec::new();
     for asked in asked {
         if asked == ALL {
-            chosen.extend(spec::names(root));
+            let specs = spec::list(root)?;
+            chosen.extend(specs.into_iter().filter(|spec| !spec.opt_in).map(|spec| spec.name));
         } else if is_requirement(asked) {
             let known = spec::names(root);
             let wanted = among(&known, &asked.parse()?);
@@ -71,6 +72,8 @@ mod tests {
             let text = "summary: s\nfragments: [base]\nsource: { tree: /linux }";
             fs::write(root.path().join(format!("kernels/{name}.yaml")), text).unwrap();
         }
+        let named = "summary: s\nfragments: [base]\nsource: { tree: /linux }\nopt_in: true";
+        fs::write(root.path().join("kernels/6.12-named.yaml"), named).unwrap();
         let asked: Vec<String> = asked.iter().map(|asked| (*asked).to_owned()).collect();
         match (choose(root.path(), &asked), expect) {
             (Ok(chosen), Ok(expect)) => assert_eq!(chosen, expect, "{asked:?}"),
@@ -82,6 +85,7 @@ mod tests {
     #[test]
     fn names_requirements_and_all() {
         check(&["6.12"], Ok(&["6.12"]));
+        check(&["6.12-named"], Ok(&["6.12-named"]));
         check(&["all"], Ok(&["5.10", "6.1", "6.12", "6.12-kasan", "7.2", "debian-trixie"]));
         check(&[">=6.1"], Ok(&["6.1", "6.12", "7.2"]));
         check(&[">=5.10, <6.12"], Ok(&["5.10", "6.1"]));

@@ -39,7 +39,7 @@ impl FoundBuild {
 
     /// Its functions by address, as /proc/kallsyms has them.
     pub fn functions(&self) -> Result<String> {
-        functions_of(&self.0)
+        functions_in_file(&self.0.join("System.map"))
     }
 
     /// The kernel's own modules, as paths of `.ko` files.
@@ -48,9 +48,8 @@ impl FoundBuild {
     }
 }
 
-/// The functions of the kernel that was built in `directory`, read from System.map.
-pub(super) fn functions_of(directory: &Path) -> Result<String> {
-    let path = directory.join("System.map");
-    let map = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+/// The functions of the kernel whose System.map is at `path`.
+pub(super) fn functions_in_file(path: &Path) -> Result<String> {
+    let map = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(super::functions_in(&map))
 }

@@ -1,7 +1,7 @@
 //! The vmlinux as gdb and crash read it fastest: with a `.gdb_index`, without which they look through
 //! all of its debug information first. In an emulated guest that halves crash's attach.
 
-use super::Kernel;
+use super::{Kernel, WITHOUT_VMLINUX};
 use crate::{
     cache::{Cache, KeyBuilder},
     host::process::{Tool, which},
@@ -17,7 +17,7 @@ const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 
 /// The kernel's vmlinux with an index, or as it is where there is no gdb to make one.
 pub fn indexed_vmlinux(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
-    let vmlinux = kernel.vmlinux();
+    let vmlinux = kernel.vmlinux().context(WITHOUT_VMLINUX)?;
     if which(GDB).is_none() {
         return Ok(vmlinux);
     }

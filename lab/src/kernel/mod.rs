@@ -1,5 +1,6 @@
 //! `kernels/NAME.yaml` → [`Kernel`]: its source, its configuration, its build.
 
+mod bugs;
 mod build;
 mod choose;
 mod config;
@@ -7,6 +8,8 @@ mod found;
 mod gdb_index;
 mod kconfig;
 mod make;
+mod patches;
+mod shipped;
 pub mod slim;
 mod source;
 mod spec;
@@ -22,12 +25,14 @@ pub use config::Config;
 pub use found::{FoundBuild, find_builds};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use make::complaints;
+pub(crate) use shipped::unpack_module;
 pub(crate) use spec::check_name;
-pub use spec::{KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
+pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
 use crate::{cache::Cache, host::process::Tool};
 use anyhow::{Context, Result};
+use shipped::Shipped;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -37,7 +42,10 @@ use std::{
 /// The kernel that is tested unless another one is named.
 pub const DEFAULT: &str = "6.12";
 
-/// A kernel that was built and can be booted.
+/// What is said of a kernel that only its own debug information could serve.
+pub const WITHOUT_VMLINUX: &str = "this kernel was shipped without its debug information";
+
+/// A kernel that was built, or that is as it was shipped, and can be booted.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The name of its description, such as `6.12`.
@@ -46,32 +54,57 @@ pub struct Kernel {
     pub version: KernelVersion,
     /// What its origin calls it: a Debian version such as `6.12.107-1`, or a commit.
     pub source_version: String,
-    /// Its source tree. Not to be written to.
+    /// Its source tree, of one that was shipped only the headers. Not to be written to.
     pub source: PathBuf,
     /// What it calls itself: `uname -r`, and the name below /lib/modules.
     pub release: String,
     /// SHA-256 of the final `.config`, in hexadecimal.
     pub config_hash: String,
-    /// Changes whenever source, fragments or toolchain do; for the keys of what is built for it.
+    /// Changes whenever source or packages, fragments or toolchain do; for the keys of what is built for it.
     pub key: String,
     /// Its description.
     pub spec: KernelSpec,
-    /// kbuild's output directory, which modules are built against.
+    /// kbuild's output directory, or headers that were shipped, which modules are built against.
     pub directory: PathBuf,
     config: Config,
     cache: PathBuf,
     functions: Arc<OnceLock<String>>,
+    shipped: Option<Shipped>,
 }
 
 impl Kernel {
     /// What QEMU boots.
     pub fn image(&self) -> PathBuf {
-        self.directory.join("arch/arm64/boot/Image")
+        match &self.shipped {
+            Some(shipped) => shipped.image(),
+            None => self.directory.join("arch/arm64/boot/Image"),
+        }
     }
 
-    /// The ELF file with symbols, DWARF and BTF.
-    pub fn vmlinux(&self) -> PathBuf {
-        self.directory.join("vmlinux")
+    /// The ELF file with symbols, DWARF and BTF, which is not to be had of a kernel that was shipped:
+    /// [`WITHOUT_VMLINUX`].
+    pub fn vmlinux(&self) -> Option<PathBuf> {
+        self.shipped.is_none().then(|| self.directory.join("vmlinux"))
+    }
+
+    /// Whether it is as its distribution ships it, without source and vmlinux.
+    pub fn is_shipped(&self) -> bool {
+        self.shipped.is_some()
+    }
+
+    /// Modules without which the lab's machine does not boot, in the order in which they are loaded.
+    pub fn boot_modules(&self) -> Result<Vec<PathBuf>> {
+        self.shipped.as_ref().map_or_else(|| Ok(Vec::new()), Shipped::boot_modules)
+    }
+
+    /// Whether [`Kernel::functions`] are there, or a guest has to be asked first.
+    pub fn knows_functions(&self) -> bool {
+        self.shipped.as_ref().is_none_or(|shipped| shipped.symbols().is_file())
+    }
+
+    /// Keeps what a guest has in its /proc/kallsyms.
+    pub fn learn_functions(&self, kallsyms: &str) -> Result<()> {
+        self.shipped.as_ref().map_or(Ok(()), |shipped| shipped.learn(kallsyms))
     }
 
     /// Its functions by address, as /proc/kallsyms has them, read from System.map once. They stand
@@ -84,7 +117,11 @@ impl Kernel {
         if let Some(functions) = self.functions.get() {
             return Ok(functions);
         }
-        let functions = found::functions_of(&self.directory)?;
+        let map = match &self.shipped {
+            Some(shipped) => shipped.symbols(),
+            None => self.directory.join("System.map"),
+        };
+        let functions = found::functions_in_file(&map)?;
         Ok(self.functions.get_or_init(|| functions))
     }
 
@@ -99,9 +136,12 @@ impl Kernel {
         &self.config
     }
 
-    /// The kernel's own modules, as paths of `.ko` files.
+    /// The kernel's own modules, as paths of `.ko` files; of one that was shipped they may be packed.
     pub fn modules(&self) -> Result<Vec<PathBuf>> {
-        modules_of(&self.directory)
+        match &self.shipped {
+            Some(shipped) => shipped.modules(),
+            None => modules_of(&self.directory),
+        }
     }
 
     /// The `.ko` file of one of the kernel's own modules. `-` and `_` are the same in a name.
@@ -122,7 +162,8 @@ impl Kernel {
 
     /// make as this kernel was built with, to build modules: add `M=DIRECTORY` and a target.
     pub fn make(&self) -> Tool {
-        make::make(&self.cache, &self.directory)
+        let make = make::make(&self.cache, &self.directory);
+        if self.is_shipped() { make.args(shipped::MAKE_ARGUMENTS) } else { make }
     }
 }
 
@@ -145,7 +186,8 @@ pub(crate) fn modules_in(order: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 pub(crate) fn module_name(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_")
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(".ko").next().unwrap_or_default().replace('-', "_")
 }
 
 #[cfg(test)]
@@ -163,5 +205,6 @@ mod tests {
         let listed: Vec<String> = modules_in("samples/kprobes/kprobe_example.o\nkernel/a-b.ko\n\n").collect();
         assert_eq!(listed, ["samples/kprobes/kprobe_example.ko", "kernel/a-b.ko"]);
         assert_eq!(module_name(Path::new("/x/a-b.ko")), "a_b");
+        assert_eq!(module_name(Path::new("/x.ko/a-b.ko.xz")), "a_b");
     }
 }

@@ -56,8 +56,13 @@ pub struct Slimmed {
 /// what its suite stood for.
 pub fn paths(cache: &Cache, kernel: &Identity) -> Vec<PathBuf> {
     let sources = cache.root().join("sources");
-    let entries = [cache.root().join("builds").join(&kernel.key), sources.join(&kernel.source)];
-    entries.into_iter().chain(Some(kernel.remembered.clone()).filter(|path| path.is_file())).collect()
+    let source = kernel.source.iter().map(|source| sources.join(source));
+    let build = cache.root().join("builds").join(&kernel.key);
+    [build]
+        .into_iter()
+        .chain(source)
+        .chain(Some(kernel.remembered.clone()).filter(|path| path.is_file()))
+        .collect()
 }
 
 /// The sizes of all there is.
@@ -82,12 +87,14 @@ pub fn slim(cache: &Cache, kernels: &[Identity]) -> Result<Slimmed> {
         let is = |key: &String| name == key.as_str();
         match kind {
             Kind::Builds if kernels.iter().any(|kernel| is(&kernel.key)) => {
-                thin(&path.join("output"), true)
-                    .with_context(|| format!("cannot slim `{}`", path.display()))?;
+                let output = path.join("output");
+                // A kernel that was shipped has none.
+                let thinned = if output.is_dir() { thin(&output, true) } else { Ok(()) };
+                thinned.with_context(|| format!("cannot slim `{}`", path.display()))?;
             }
             // Small files beside the entries: object counts, what suites stand for.
             Kind::Builds | Kind::Sources if !path.is_dir() => {}
-            Kind::Sources if kernels.iter().any(|kernel| is(&kernel.source)) => {}
+            Kind::Sources if kernels.iter().filter_map(|kernel| kernel.source.as_ref()).any(is) => {}
             Kind::Kept => {}
             Kind::Builds | Kind::Sources | Kind::Remade => remove(&path)?,
         }
@@ -200,7 +207,7 @@ mod tests {
         let kernel = Identity {
             name: "6.12".into(),
             key: "6.12-a".into(),
-            source: "linux-6.12".into(),
+            source: Some("linux-6.12".into()),
             remembered: root.path().join("sources/trixie.resolved"),
         };
         let slimmed = slim(&cache, std::slice::from_ref(&kernel)).unwrap();

@@ -5,7 +5,7 @@
 //! builds tomorrow, without a network too. [`forget`] makes the next build look again.
 
 use super::{
-    spec::{SourceSpec, read_capped},
+    spec::{DebianVersion, SourceSpec, is_commit, read_capped},
     tree,
     version::KernelVersion,
 };
@@ -44,58 +44,38 @@ pub(super) struct Source {
     pub(super) mutable: bool,
 }
 
-/// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`. Of a
-/// package, `exactly` is the version that is wanted in place of the suite's, of a repository the commit.
-pub(super) fn obtain(
-    cache: &Cache,
-    root: &Path,
-    spec: &SourceSpec,
-    exactly: Option<&str>,
-    progress: &Progress,
-) -> Result<Source> {
+/// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`.
+pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Source> {
     match spec {
-        SourceSpec::Debian { suite, package } => match exactly {
-            Some(version) => {
-                ensure!(is_version(version), "`{}` is no version of a package", version.escape_debug());
-                fetched_debian(cache, spec, [suite, package, version], true, progress)
-            }
-            None => debian(cache, spec, suite, package, progress),
-        },
+        SourceSpec::Debian { suite, package, version } => {
+            let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
+            fetched_debian(cache, spec, [suite, package, &version], progress)
+        }
+        SourceSpec::DebianImage { package, .. } => bail!("`{package}` is no source package"),
         SourceSpec::Tree(path) => tree::open(&root.join(path)),
         SourceSpec::Tarball { url, sha256 } => tarball(cache, url, sha256, progress),
-        SourceSpec::Git { url, reference } => {
-            let reference = exactly.unwrap_or(reference);
-            let spec = SourceSpec::Git { url: url.clone(), reference: reference.to_owned() };
-            ensure!(exactly.is_none_or(is_commit), "`{}` is no commit", reference.escape_debug());
-            git(cache, &spec, url, reference, progress)
-        }
+        SourceSpec::Git { url, reference } => git(cache, spec, url, reference, progress),
     }
 }
 
-/// As Debian writes versions.
-fn is_version(text: &str) -> bool {
-    let good = |c: char| c.is_ascii_alphanumeric() || ".+~:-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= 100 && text.chars().all(good)
+/// What is known of a source without having it; the fields are those of [`Source`].
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) key: String,
+    pub(super) version: KernelVersion,
+    pub(super) label: String,
 }
 
-fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.chars().all(|c| c.is_ascii_hexdigit())
-}
-
-/// The key and the version of the source `spec` names. A Debian package is only looked up, since its
-/// version says both; anything else is fetched.
-pub(super) fn identify(
-    cache: &Cache,
-    root: &Path,
-    spec: &SourceSpec,
-    progress: &Progress,
-) -> Result<(String, KernelVersion)> {
-    if let SourceSpec::Debian { suite, package } = spec {
-        let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-        return Ok((debian_key(package, &version).as_str().to_owned(), version.parse()?));
+/// What the source `spec` names is called. A Debian package is only looked up, since its version says
+/// all; anything else is fetched.
+pub(super) fn identify(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Named> {
+    if let SourceSpec::Debian { suite, package, version } = spec {
+        let label = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
+        let key = debian_key(package, &label).as_str().to_owned();
+        return Ok(Named { key, version: label.parse()?, label });
     }
-    let source = obtain(cache, root, spec, None, progress)?;
-    Ok((source.key, source.version))
+    let Source { key, version, label, .. } = obtain(cache, root, spec, progress)?;
+    Ok(Named { key, version, label })
 }
 
 /// Forgets what a suite or a branch stood for, so that it is looked up anew.
@@ -106,15 +86,19 @@ pub(super) fn forget(cache: &Cache, spec: &SourceSpec) -> Result<()> {
     }
 }
 
-fn debian(
+/// The version that is pinned, else the one that the suite had when it was first asked.
+fn debian_version(
     cache: &Cache,
     spec: &SourceSpec,
     suite: &str,
     package: &str,
+    pinned: Option<&DebianVersion>,
     progress: &Progress,
-) -> Result<Source> {
-    let version = resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package))?;
-    fetched_debian(cache, spec, [suite, package, &version], false, progress)
+) -> Result<String> {
+    match pinned {
+        Some(version) => Ok(version.as_str().to_owned()),
+        None => resolve(cache, spec, || Apt::open(cache, progress)?.version(suite, package)),
+    }
 }
 
 fn debian_key(package: &str, version: &str) -> Key {
@@ -126,13 +110,13 @@ fn fetched_debian(
     cache: &Cache,
     spec: &SourceSpec,
     [suite, package, version]: [&str; 3],
-    exactly: bool,
     progress: &Progress,
 ) -> Result<Source> {
     let key = debian_key(package, version);
     fetched(cache, &key, version, progress, |into| {
-        let wanted = if exactly { format!("{package}={version}") } else { package.to_owned() };
-        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&wanted], into)?;
+        let pinned = matches!(spec, SourceSpec::Debian { version: Some(_), .. });
+        let asked = if pinned { format!("{package}={version}") } else { package.to_owned() };
+        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&asked], into)?;
         let [fetched] = &fetched[..] else { bail!("apt gave {} packages for `{package}`", fetched.len()) };
         if fetched.version != version {
             forget(cache, spec)?;
@@ -236,7 +220,7 @@ fn git_tool() -> Tool {
 }
 
 /// The cached tree `key`, made by `make` as `tree` in the directory it is given.
-fn fetched(
+pub(super) fn fetched(
     cache: &Cache,
     key: &Key,
     label: &str,
@@ -256,7 +240,11 @@ fn fetched(
 }
 
 /// What `spec` stood for when it was first looked up.
-fn resolve(cache: &Cache, spec: &SourceSpec, look_up: impl FnOnce() -> Result<String>) -> Result<String> {
+pub(super) fn resolve(
+    cache: &Cache,
+    spec: &SourceSpec,
+    look_up: impl FnOnce() -> Result<String>,
+) -> Result<String> {
     if let Some(known) = known(cache, spec)? {
         return Ok(known);
     }
@@ -275,9 +263,19 @@ pub(super) fn known(cache: &Cache, spec: &SourceSpec) -> Result<Option<String>> 
 /// Where is kept what `spec` stood for.
 pub(super) fn remembered(cache: &Cache, spec: &SourceSpec) -> Result<PathBuf> {
     let (label, inputs) = match spec {
-        SourceSpec::Debian { suite, package } => (format!("{suite}-{package}"), [suite, package]),
+        SourceSpec::DebianImage { suite, package, version } => {
+            let pinned = version.as_ref().map_or(String::new(), |version| version.as_str().to_owned());
+            (format!("{suite}-{package}-{pinned}"), [suite, &format!("{package}={pinned}")])
+        }
+        // A pinned version stands for itself, too.
+        SourceSpec::Debian { version: Some(_), .. } => {
+            ("itself".to_owned(), [&String::new(), &String::new()])
+        }
+        SourceSpec::Debian { suite, package, version: None } => {
+            (format!("{suite}-{package}"), [suite, package])
+        }
         SourceSpec::Git { url, reference } => ("git".to_owned(), [url, reference]),
-        // These two stand for themselves; nothing is ever remembered of them.
+        // These stand for themselves; nothing is ever remembered of them.
         SourceSpec::Tree(_) | SourceSpec::Tarball { .. } => {
             ("itself".to_owned(), [&String::new(), &String::new()])
         }

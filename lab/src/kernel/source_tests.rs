@@ -26,7 +26,7 @@ impl Place {
     }
 
     fn obtain(&self, spec: &SourceSpec) -> Result<Source> {
-        obtain(&self.cache, self.directory.path(), spec, None, &Progress::silent())
+        obtain(&self.cache, self.directory.path(), spec, &Progress::silent())
     }
 
     fn run(&self, command: &str) -> String {
@@ -101,11 +101,9 @@ fn a_git_branch_stays_what_it_was_until_it_is_forgotten() {
     forget(&place.cache, &spec).unwrap();
     assert_eq!(place.obtain(&spec).unwrap().label, second[..12]);
     // Whatever the branch is now, a commit is itself.
-    let exactly =
-        |commit: &str| obtain(&place.cache, place.directory.path(), &spec, Some(commit), &Progress::silent());
-    assert_eq!(exactly(first.trim()).unwrap().key, source.key);
+    assert_eq!(place.obtain(&spec.exactly(first.trim()).unwrap()).unwrap().key, source.key);
     assert_eq!(known(&place.cache, &spec).unwrap().as_deref(), Some(second.trim()));
-    let error = format!("{:#}", exactly("--upload-pack=x").unwrap_err());
+    let error = spec.exactly("--upload-pack=x").unwrap_err();
     assert!(error.contains("is no commit"), "{error}");
     let missing = SourceSpec::Git { url: place.path("linux").display().to_string(), reference: "v9".into() };
     let error = place.obtain(&missing).unwrap_err();
@@ -114,13 +112,11 @@ fn a_git_branch_stays_what_it_was_until_it_is_forgotten() {
 
 #[test]
 fn a_version_is_no_word_for_apt() {
-    let place = Place::new();
-    let spec = SourceSpec::Debian { suite: "trixie".into(), package: "linux-source-6.12".into() };
+    let spec =
+        SourceSpec::Debian { suite: "trixie".into(), package: "linux-source-6.12".into(), version: None };
     for version in ["", "-o=x", "6.12/sid", "6.12 x", "x", &"1".repeat(101)] {
-        let obtained =
-            obtain(&place.cache, place.directory.path(), &spec, Some(version), &Progress::silent());
-        let error = format!("{:#}", obtained.unwrap_err());
-        assert!(error.contains("is no version of a package"), "{error}");
+        let error = spec.exactly(version).unwrap_err();
+        assert!(error.contains("is no version of a Debian package"), "{error}");
     }
 }
 
@@ -180,4 +176,28 @@ fn a_tree_that_was_built_in_is_refused() {
     assert!(error.contains("has `.config`") && error.contains("mrproper"), "{error}");
     let error = format!("{:#}", place.obtain(&SourceSpec::Tree("no-such".into())).unwrap_err());
     assert!(error.contains("cannot find the kernel tree"), "{error}");
+}
+
+#[test]
+fn a_pinned_version_is_not_looked_up() {
+    let place = Place::new();
+    let spec = SourceSpec::Debian {
+        suite: "no-such-suite".into(),
+        package: "linux-source-6.12".into(),
+        version: Some("6.12.94-1".parse().unwrap()),
+    };
+    let Named { key, version, .. } =
+        identify(&place.cache, place.directory.path(), &spec, &Progress::silent()).unwrap();
+    assert_eq!(
+        (key.as_str(), version.to_string()),
+        (debian_key("linux-source-6.12", "6.12.94-1").as_str(), "6.12.94".into())
+    );
+    let SourceSpec::Debian { suite, package, .. } = spec else { unreachable!() };
+    // The suite's own is another source: what it stood for is not what was pinned.
+    let unpinned = SourceSpec::Debian { suite, package, version: None };
+    write_atomically(&remembered(&place.cache, &unpinned).unwrap(), "6.12.107-1\n").unwrap();
+    let Named { key: other, version, .. } =
+        identify(&place.cache, place.directory.path(), &unpinned, &Progress::silent()).unwrap();
+    assert_ne!(other, key);
+    assert_eq!(version.to_string(), "6.12.107");
 }

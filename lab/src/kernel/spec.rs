@@ -4,14 +4,22 @@
 //! ```yaml
 //! summary: the long-term kernel of Debian 13
 //! source:
-//!   debian: { suite: trixie, package: linux-source-6.12 }
+//!   debian: { suite: trixie, package: linux-source-6.12 }   # `version: 6.12.94-1` pins it
 //! fragments: [base, virt, tracing]      # kernels/base.config, …; a later one wins
 //! machine: { smp: 4, memory: 1G }       # optional, as is each field
 //! cmdline: slub_debug=FZ                # optional, added to the lab's own
+//! patches: [watchpoint-cut]             # optional: kernels/patches/watchpoint-cut.patch, …, in order
+//! opt_in: true                          # optional: not one of `--kernel all`
+//! bugs:                                 # optional: what is known to fail on it, and what that says
+//!   bugs/watchpoint-length: "watched 12 13 14 15"
 //! ```
+//!
+//! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
 
+use super::{bugs, patches};
 use serde::{Deserialize, Deserializer, de};
 use std::{
+    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
     str::FromStr,
@@ -32,7 +40,9 @@ pub struct KernelSpec {
     /// Where its source comes from.
     #[serde(with = "serde_yaml::with::singleton_map")]
     pub source: SourceSpec,
-    /// The fragments `kernels/NAME.config` it is configured by. A later one wins.
+    /// The fragments `kernels/NAME.config` it is configured by. A later one wins. One that is used as
+    /// it was shipped has none.
+    #[serde(default)]
     pub fragments: Vec<String>,
     /// The machine it runs on.
     #[serde(default)]
@@ -40,6 +50,16 @@ pub struct KernelSpec {
     /// Kernel parameters beside the lab's own.
     #[serde(default)]
     pub cmdline: String,
+    /// Patches `kernels/patches/NAME.patch` that are applied to a copy of the source, in order.
+    #[serde(default)]
+    pub patches: Vec<String>,
+    /// Whether it is left out of `all`: it is there for those who name it.
+    #[serde(default)]
+    pub opt_in: bool,
+    /// Bugs that it is known to have: scenarios that fail on it, by name, each with a part of the
+    /// reason that they give.
+    #[serde(default)]
+    pub bugs: BTreeMap<String, String>,
 }
 
 /// Where a kernel's source comes from.
@@ -52,6 +72,20 @@ pub enum SourceSpec {
         suite: String,
         /// Such as `linux-source-6.12`.
         package: String,
+        /// The one version, such as `6.12.94-1`, where it is not whatever the suite has.
+        #[serde(default)]
+        version: Option<DebianVersion>,
+    },
+    /// A kernel as Debian ships it: image, modules and headers packages, of which nothing is built.
+    #[serde(rename = "debian-image")]
+    DebianImage {
+        /// Such as `trixie` or `trixie-backports`.
+        suite: String,
+        /// Such as `linux-image-6.12.107+deb13-arm64`, or `linux-image-arm64` for the suite's newest.
+        package: String,
+        /// The one version of the package, where it is not whatever the suite has.
+        #[serde(default)]
+        version: Option<DebianVersion>,
     },
     /// A tree on this machine, absolute or relative to the checkout. It is built out of tree.
     Tree(PathBuf),
@@ -70,6 +104,58 @@ pub enum SourceSpec {
         #[serde(rename = "ref")]
         reference: String,
     },
+}
+
+impl SourceSpec {
+    /// The same of exactly this version of its Debian package, or of this commit; others are what they are.
+    pub(super) fn exactly(&self, version: &str) -> Result<SourceSpec, String> {
+        let mut exact = self.clone();
+        match &mut exact {
+            SourceSpec::Debian { version: pinned, .. } | SourceSpec::DebianImage { version: pinned, .. } => {
+                *pinned = Some(version.parse()?);
+            }
+            SourceSpec::Git { reference, .. } if is_commit(version) => version.clone_into(reference),
+            SourceSpec::Git { .. } => return Err(format!("`{}` is no commit", version.escape_debug())),
+            SourceSpec::Tree(_) | SourceSpec::Tarball { .. } => {}
+        }
+        Ok(exact)
+    }
+}
+
+/// Whether a git reference is a commit, whole.
+pub(super) fn is_commit(reference: &str) -> bool {
+    reference.len() == 40 && reference.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+/// A package's version as Debian writes it, such as `6.12.94-1` or `1:2.36-9~bpo13+1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebianVersion(String);
+
+impl DebianVersion {
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for DebianVersion {
+    type Err = String;
+
+    /// By the letters of deb-version(7): it becomes a part of apt's arguments.
+    fn from_str(text: &str) -> Result<DebianVersion, String> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-~:".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= 100 && text.chars().all(allowed) {
+            return Ok(DebianVersion(text.to_owned()));
+        }
+        let shown: String = text.chars().take(100).collect();
+        Err(format!("`{shown}` is no version of a Debian package, expected one such as `6.12.94-1`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for DebianVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DebianVersion, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
 }
 
 /// The machine a kernel runs on.
@@ -187,13 +273,18 @@ impl KernelSpec {
             },
             _ => SpecError::Invalid { path: path.clone(), cause: error.to_string() },
         })?;
-        KernelSpec::parse(name, &text).map_err(|cause| SpecError::Invalid { path, cause })
+        let spec = KernelSpec::parse(name, &text).and_then(|spec| {
+            bugs::check(&spec, root)?;
+            Ok(spec)
+        });
+        spec.map_err(|cause| SpecError::Invalid { path, cause })
     }
 
     /// The files below `kernels/` that it is made of: itself, and those that it names.
     pub fn files(&self) -> Vec<String> {
         let fragments = self.fragments.iter().map(|fragment| format!("{fragment}.config"));
-        [format!("{}.yaml", self.name)].into_iter().chain(fragments).collect()
+        let patches = self.patches.iter().map(|patch| format!("patches/{patch}.patch"));
+        [format!("{}.yaml", self.name)].into_iter().chain(fragments).chain(patches).collect()
     }
 
     fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
@@ -201,10 +292,14 @@ impl KernelSpec {
         for fragment in &spec.fragments {
             check_name(fragment).map_err(|error| error.to_string())?;
         }
+        patches::check(&spec)?;
         if !(1..=64).contains(&spec.machine.smp) {
             return Err(format!("machine.smp is {}, expected 1 to 64", spec.machine.smp));
         }
-        if let SourceSpec::Debian { suite, package } = &spec.source {
+        check_fragments(&spec)?;
+        if let SourceSpec::Debian { suite, package, .. } | SourceSpec::DebianImage { suite, package, .. } =
+            &spec.source
+        {
             check_debian(suite, package)?;
         }
         if let SourceSpec::Tarball { url, sha256 } = &spec.source {
@@ -249,6 +344,22 @@ fn check_debian(suite: &str, package: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What is built is configured, and nothing else is.
+fn check_fragments(spec: &KernelSpec) -> Result<(), String> {
+    let SourceSpec::DebianImage { package, .. } = &spec.source else {
+        let none = "missing field `fragments`, the names of kernels/*.config that configure it";
+        return if spec.fragments.is_empty() { Err(none.into()) } else { Ok(()) };
+    };
+    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+    if !package.starts_with("linux-image-") || !package.chars().all(letter) {
+        return Err(format!("source.debian-image: `{package}` is no package such as `linux-image-arm64`"));
+    }
+    if !spec.fragments.is_empty() {
+        return Err("a debian-image is as it was shipped, and takes no `fragments`".into());
+    }
+    Ok(())
+}
+
 fn check_tarball(url: &str, sha256: &str) -> Result<(), String> {
     if !["https://", "http://", "file://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(format!("source.tarball.url is `{url}`, expected an https, http or file URL"));
@@ -289,75 +400,5 @@ pub(super) fn read_capped(path: &Path, limit_bytes: u64) -> io::Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SOURCE: &str = "summary: s\nfragments: [base]\nsource:\n  ";
-
-    fn parse(source: &str) -> Result<KernelSpec, String> {
-        KernelSpec::parse("x", &format!("{SOURCE}{source}"))
-    }
-
-    #[test]
-    fn sources() {
-        let check = |text: &str, expect: SourceSpec| assert_eq!(parse(text).unwrap().source, expect);
-        check(
-            "debian: { suite: sid, package: linux-source-7.2 }",
-            SourceSpec::Debian { suite: "sid".into(), package: "linux-source-7.2".into() },
-        );
-        check("tree: ../linux", SourceSpec::Tree("../linux".into()));
-        let sha256 = "ab".repeat(32);
-        check(
-            &format!("tarball: {{ url: 'file:///l.tar.xz', sha256: {sha256} }}"),
-            SourceSpec::Tarball { url: "file:///l.tar.xz".into(), sha256 },
-        );
-        check(
-            "git: { url: 'https://host.test/linux', ref: v7.3 }",
-            SourceSpec::Git { url: "https://host.test/linux".into(), reference: "v7.3".into() },
-        );
-    }
-
-    #[test]
-    fn defaults_are_the_lean_machine() {
-        let spec = parse("tree: /linux").unwrap();
-        assert_eq!(spec.machine, MachineSpec::default());
-        assert_eq!((spec.machine.memory.to_string(), spec.cmdline.as_str()), ("512M".into(), ""));
-        let spec = parse("tree: /linux\nmachine: { smp: 4, memory: 2G }").unwrap();
-        assert_eq!((spec.machine.smp, spec.machine.memory.bytes), (4, 2 << 30));
-        assert_eq!(spec.machine.cpu, MachineSpec::default().cpu);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let check = |source: &str, expect: &str| {
-            let error = parse(source).unwrap_err();
-            assert!(error.contains(expect), "{source}: {error}");
-        };
-        check("tree: /linux\nfragment: [x]", "unknown field `fragment`");
-        check("svn: { url: x }", "unknown variant `svn`");
-        check("debian: { suite: sid, packages: x }", "unknown field `packages`");
-        check("tree: /linux\nmachine: { smp: 0 }", "expected 1 to 64");
-        check("tree: /linux\nmachine: { memory: 512 }", "expected one such as `512M`");
-        check("tree: /linux\nmachine: { memory: 1M }", "not between 64M");
-        check("tarball: { url: 'https://x', sha256: beef }", "expected 64 lower-case hexadecimal digits");
-        check("tarball: { url: 'x.tar', sha256: beef }", "expected an https, http or file URL");
-        check("git: { url: '--upload-pack=x', ref: v1 }", "take for an option");
-        let error =
-            KernelSpec::parse("x", "summary: s\nfragments: [../x]\nsource: { tree: /l }").unwrap_err();
-        assert!(error.contains("`../x` is no name"), "{error}");
-    }
-
-    #[test]
-    fn an_unknown_kernel_names_the_known_ones() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("kernels")).unwrap();
-        fs::write(root.path().join("kernels/6.12.yaml"), format!("{SOURCE}tree: /linux")).unwrap();
-        fs::write(root.path().join("kernels/base.config"), "").unwrap();
-        let error = KernelSpec::load(root.path(), "6.13").unwrap_err().to_string();
-        assert!(error.contains("no kernel `6.13`") && error.ends_with("there are `6.12`"), "{error}");
-        assert_eq!(list(root.path()).unwrap()[0].name, "6.12");
-        for name in ["../6.12", "", ".hidden", "a/b", "a\0b"] {
-            assert!(matches!(KernelSpec::load(root.path(), name), Err(SpecError::Name(_))), "{name:?}");
-        }
-    }
-}
+#[path = "spec_tests.rs"]
+mod tests;

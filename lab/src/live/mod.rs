@@ -131,7 +131,7 @@ fn boot(
     directory: &Path,
     progress: &Progress,
 ) -> Result<Machine, Death> {
-    let spec = machine_spec(kernel, guest);
+    let spec = machine_spec(kernel, guest).map_err(Death::Lab)?;
     match &wish.userland {
         Some(wanted) => boot_userland(&spec, wanted, guest, directory, |_| Ok(Vec::new())),
         None => {

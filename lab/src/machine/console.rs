@@ -77,11 +77,18 @@ fn copy(mut socket: UnixStream, mut file: File) {
     }
 }
 
+/// What the kernel begins the line with that says why it panicked.
+const PANIC: &str = "Kernel panic - not syncing: ";
+
 /// The line of a console that says why the kernel panicked.
 pub fn panic_line(console: &str) -> String {
-    const MARK: &str = "Kernel panic - not syncing: ";
-    let line = console.lines().find_map(|line| line.split_once(MARK).map(|(_, reason)| reason.trim()));
+    let line = console.lines().find_map(|line| line.split_once(PANIC).map(|(_, reason)| reason.trim()));
     line.unwrap_or("the console does not say why").to_owned()
+}
+
+/// Whether a kernel that has no driver for pvpanic panicked.
+pub(super) fn panicked(console: &str) -> bool {
+    console.contains(PANIC)
 }
 
 #[cfg(test)]
@@ -93,6 +100,7 @@ mod tests {
         let console = "[    1.2] Run /init\n[    1.3] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0\n[    1.3] CPU: 0\n";
         assert_eq!(panic_line(console), "Attempted to kill init! exitcode=0x0");
         assert_eq!(panic_line(""), "the console does not say why");
+        assert!(panicked(console) && !panicked("[    1.2] Run /init\n"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Why a machine gives no more answers.
 #[derive(Debug, thiserror::Error)]
 pub enum Death {
-    /// The kernel panicked; pvpanic told.
+    /// The kernel panicked: pvpanic told, or the console when a deadline had passed.
     #[error("the kernel panicked: {message}")]
     Panic {
         /// The console's own words, the first line of the panic.

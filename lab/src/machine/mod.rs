@@ -231,9 +231,7 @@ impl Machine {
         match ending {
             Some(Ending::Panicked) => {
                 std::thread::sleep(LAST_WORDS);
-                let message = panic_line(&self.console());
-                let directory = self.directory.clone();
-                return Death::Panic { message, dumped: self.dump(&directory) };
+                return self.panic();
             }
             Some(Ending::PoweredOff) => return Death::PoweredOff { console: self.console() },
             Some(Ending::Rebooted) => return Death::Rebooted,
@@ -243,6 +241,12 @@ impl Machine {
             return Death::Interrupted;
         }
         match error {
+            // Not every kernel has a driver for pvpanic.
+            FrameError::Io(error)
+                if error.kind() == io::ErrorKind::TimedOut && console::panicked(&self.console()) =>
+            {
+                self.panic()
+            }
             FrameError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Death::Deadline { after: within, scale: 1.0, request }
             }
@@ -252,6 +256,12 @@ impl Machine {
             },
             FrameError::TooLong(_) | FrameError::Malformed(_) => Death::AgentLost(error.to_string()),
         }
+    }
+
+    fn panic(&mut self) -> Death {
+        let message = panic_line(&self.console());
+        let directory = self.directory.clone();
+        Death::Panic { message, dumped: self.dump(&directory) }
     }
 
     /// Asks the guest to power off and waits until QEMU is gone.

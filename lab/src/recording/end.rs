@@ -52,7 +52,7 @@ impl Recorder<'_> {
             anyhow::bail!("there is no backtrace to look at: {note}");
         }
         let drgn = Drgn::obtain(&self.kernel.cache()?, &Progress::silent())?;
-        let found = self.dump(self.directory.join(VMCORE)).post_mortem(&drgn, false, &[])?;
+        let found = self.dump(self.directory.join(VMCORE))?.post_mortem(&drgn, false, &[])?;
         Ok(compared(dies, &found))
     }
 }

@@ -4,11 +4,12 @@ use super::{Recorder, captures::Captures};
 use crate::{
     dump::{Answer, Dump, Question, Value},
     host::drgn::Drgn,
+    kernel::WITHOUT_VMLINUX,
     machine::Death,
     progress::Progress,
     scenario::{Inspect, InspectItem, SymbolName, WantedValue},
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::{
     fs::File,
     os::fd::AsRawFd,
@@ -43,14 +44,14 @@ impl Recorder<'_> {
         let drgn = Drgn::obtain(&self.kernel.cache()?, &Progress::silent())?;
         // The file has no name but the one that this process has for it.
         let vmcore = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), memory.as_raw_fd()));
-        self.dump(vmcore).answers(&drgn, questions)
+        self.dump(vmcore)?.answers(&drgn, questions)
     }
 
     /// A dump of this guest, with the modules of this scenario.
-    pub(super) fn dump(&self, vmcore: PathBuf) -> Dump {
+    pub(super) fn dump(&self, vmcore: PathBuf) -> Result<Dump> {
         let modules = self.modules.values();
         let modules = modules.map(|module| (module.name.clone(), vec![module.debug.clone()])).collect();
-        Dump { vmcore, vmlinux: self.kernel.vmlinux(), modules }
+        Ok(Dump { vmcore, vmlinux: self.kernel.vmlinux().context(WITHOUT_VMLINUX)?, modules })
     }
 }
 

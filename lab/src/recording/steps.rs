@@ -77,7 +77,11 @@ impl Recorder<'_> {
 
     fn write(&mut self, step: &Write) -> Result<Vec<String>, Death> {
         let mode = if step.append { WriteMode::Append } else { WriteMode::Truncate };
-        let data = format!("{}\n", step.text).into_bytes();
+        let text = match self.captures.expand(&step.text) {
+            Ok(text) => text,
+            Err(reason) => return Ok(vec![reason]),
+        };
+        let data = format!("{text}\n").into_bytes();
         let mut requests = vec![Request::WriteFile { path: step.write.to_string(), data, mode }];
         if step.error_log.is_some() {
             // An earlier refusal must not stand in for this one.
@@ -96,7 +100,7 @@ impl Recorder<'_> {
             failures.push("`error_log` cannot be read".into());
         } else if !failures.is_empty()
             && let Reply::Data(log) = self.call(&read("error_log"))?
-            && let Some(entry) = error_of(&String::from_utf8_lossy(&log), &step.text)
+            && let Some(entry) = error_of(&String::from_utf8_lossy(&log), &text)
         {
             failures.push(entry);
         }

@@ -29,7 +29,7 @@ fn junit(results: &Results) -> Result<String> {
 fn case(scenario: &ScenarioResult) -> TestCase {
     let mut status = match scenario.status {
         Status::Passed => TestCaseStatus::success(),
-        Status::Unsupported => TestCaseStatus::skipped(),
+        Status::Unsupported | Status::KnownBug => TestCaseStatus::skipped(),
         Status::Failed | Status::Inconclusive => TestCaseStatus::non_success(NonSuccessKind::Failure),
         _ => TestCaseStatus::non_success(NonSuccessKind::Error),
     };

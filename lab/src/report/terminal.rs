@@ -33,7 +33,7 @@ impl Terminal {
         let status = self.coloured(result.status, &format!("{:<12}", result.status.to_string()));
         let mut text =
             format!("{status} {} on {} ({:.2} s)\n", result.label(), result.kernel, result.seconds);
-        let failed = !matches!(result.status, Status::Passed | Status::Unsupported);
+        let failed = !result.status.is_good();
         // What is broken stands below in full; the reason only says it again.
         let told = result.steps.iter().any(|step| !step.passed)
             || result.expectations.iter().any(|outcome| outcome.status != OutcomeStatus::Passed);
@@ -42,8 +42,10 @@ impl Terminal {
         if !told {
             indent(&mut text, 2, &result.reason);
         }
+        // What is broken is known; the reason has told it.
+        let broken_shown = result.status != Status::KnownBug;
         for (number, step) in result.steps.iter().enumerate() {
-            if self.verbose || !step.passed {
+            if self.verbose || !step.passed && broken_shown {
                 let mark = if step.passed { "held" } else { "broken" };
                 indent(&mut text, 2, &format!("step {} {mark}: {}", number + 1, step.text));
                 indent(&mut text, 4, &step.detail);
@@ -55,7 +57,7 @@ impl Terminal {
             }
         }
         for outcome in &result.expectations {
-            if self.verbose || outcome.status != OutcomeStatus::Passed {
+            if self.verbose || outcome.status != OutcomeStatus::Passed && broken_shown {
                 text.push_str(&self.outcome(outcome));
             }
         }
@@ -102,7 +104,7 @@ impl Terminal {
     fn coloured(&self, status: Status, text: &str) -> String {
         let colour = match status {
             Status::Passed => "32",
-            Status::Unsupported => "33",
+            Status::Unsupported | Status::KnownBug => "33",
             _ => "31",
         };
         if self.colours { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }

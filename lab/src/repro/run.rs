@@ -84,13 +84,15 @@ impl Ready {
         for directory in ["guest/workloads", "guest/modules"] {
             fs::create_dir_all(place.path().join(directory))?;
         }
-        let kernel = match kernel {
+        let mut kernel = match kernel {
             Some(kernel) => {
                 describe(kernel, root, place.path());
                 kernel.clone()
             }
             None => own_kernel(cache, reproducer, place.path(), progress)?,
         };
+        // Whether it is a known bug is not what is asked.
+        kernel.spec.bugs.clear();
         let guest = guest::build_beside(cache, root, &place.path().join("guest"), progress)?;
         let snapshots = Snapshots::new(cache, progress)?;
         let path = place.path().join(SCENARIO);

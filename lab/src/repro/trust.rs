@@ -18,7 +18,7 @@ const OPTIONS: [&str; 8] =
 pub(super) fn check(spec: &KernelSpec) -> Result<()> {
     let from = match &spec.source {
         SourceSpec::Git { url, .. } | SourceSpec::Tarball { url, .. } => Some(url),
-        SourceSpec::Debian { .. } => None,
+        SourceSpec::Debian { .. } | SourceSpec::DebianImage { .. } => None,
         SourceSpec::Tree(path) => bail!("its kernel is the tree `{}` of another machine", path.display()),
     };
     if let Some(url) = from.filter(|url| !REMOTE.iter().any(|scheme| url.starts_with(scheme))) {

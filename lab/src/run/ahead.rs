@@ -141,7 +141,7 @@ impl<'a> Ahead<'a> {
     fn restore(&self, kernel: usize) -> Result<Ready> {
         let Prepared { kernels, guest, snapshots, .. } = self.prepared;
         let directory = report::partial(self.directory)?;
-        let spec = machine_spec(&kernels[kernel], guest);
+        let spec = machine_spec(&kernels[kernel], guest)?;
         let machine = Asleep::restore(&spec, snapshots, directory.path()).context("no snapshot is there")?;
         Ok(Ready { machine, _directory: directory, spec })
     }

@@ -72,14 +72,22 @@ pub(crate) fn boot_userland(
     Machine::boot_userland(spec, &userland, directory)
 }
 
+/// Addresses are those of System.map, and the same in each guest of a kernel.
+const NOT_RELOCATED: &str = "nokaslr";
+
 /// The machine a kernel's file asks for.
-pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> MachineSpec {
-    machine_with(kernel, &guest.initramfs)
+///
+/// # Errors
+/// The initramfs with the modules that the kernel boots with cannot be put together.
+pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel)?))
 }
 
 /// The same with another initramfs.
 pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
     let machine = &kernel.spec.machine;
+    let relocates = kernel.config().is_set("RANDOMIZE_BASE").then_some(NOT_RELOCATED);
+    let words = relocates.into_iter().chain(kernel.spec.cmdline.split_whitespace());
     MachineSpec {
         image: kernel.image(),
         initramfs: initramfs.to_owned(),
@@ -87,6 +95,6 @@ pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
         memory: machine.memory.to_string(),
-        cmdline: kernel.spec.cmdline.split_whitespace().map(str::to_owned).collect(),
+        cmdline: words.map(str::to_owned).collect(),
     }
 }

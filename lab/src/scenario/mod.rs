@@ -316,6 +316,11 @@ impl Scenario {
         self.steps.iter().filter_map(collection).collect()
     }
 
+    /// Whether it looks at instructions of the kernel.
+    pub fn reads_text(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.value, Step::Text(_)))
+    }
+
     /// Whether the lab reads in its guest's memory.
     pub fn reads_memory(&self) -> bool {
         let inspects = |step: &Written<Step>| matches!(step.value, Step::Inspect(_));

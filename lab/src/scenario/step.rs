@@ -107,7 +107,7 @@ pub struct Workload {
 pub struct Write {
     /// The file, absolute or below tracefs.
     pub write: FilePath,
-    /// What is written, with one newline behind it.
+    /// What is written, with one newline behind it. `${name}` is what an earlier step captured.
     pub text: String,
     /// `>>` instead of `>`. Without it, writing to kprobe_events clears it first.
     #[serde(default)]

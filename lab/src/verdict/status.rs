@@ -15,6 +15,8 @@ pub enum Status {
     Inconclusive,
     /// The kernel lacks what the scenario requires.
     Unsupported,
+    /// It failed as its kernel, which has the bug, is known to.
+    KnownBug,
     /// The guest's kernel panicked.
     Panic,
     /// The kernel reported an oops: a bad access, an undefined instruction.
@@ -31,11 +33,12 @@ pub enum Status {
 
 impl Status {
     /// All there are.
-    pub const ALL: [Status; 10] = [
+    pub const ALL: [Status; 11] = [
         Status::Passed,
         Status::Failed,
         Status::Inconclusive,
         Status::Unsupported,
+        Status::KnownBug,
         Status::Panic,
         Status::Oops,
         Status::Splat,
@@ -51,6 +54,7 @@ impl Status {
             Status::Failed => "failed",
             Status::Inconclusive => "inconclusive",
             Status::Unsupported => "unsupported",
+            Status::KnownBug => "known_bug",
             Status::Panic => "panic",
             Status::Oops => "oops",
             Status::Splat => "splat",
@@ -60,9 +64,9 @@ impl Status {
         }
     }
 
-    /// Whether a run with it can end well: passed, or not applicable.
+    /// Whether a run with it can end well: passed, not applicable, or failed as it should.
     pub fn is_good(self) -> bool {
-        matches!(self, Status::Passed | Status::Unsupported)
+        matches!(self, Status::Passed | Status::Unsupported | Status::KnownBug)
     }
 }
 

@@ -7,7 +7,10 @@ mod slot;
 
 use super::{Recorder, unexpected};
 use crate::{
-    kernel::text::{Binary, INSTRUCTION, JumpTable},
+    kernel::{
+        WITHOUT_VMLINUX,
+        text::{Binary, INSTRUCTION, JumpTable},
+    },
     machine::Death,
     scenario::{Scenario, Step, Text, TextPlace, Word},
     trace::Symbols,
@@ -52,7 +55,7 @@ impl Recorder<'_> {
         if steps.is_empty() {
             return Ok(());
         }
-        let path = self.kernel.vmlinux();
+        let path = self.kernel.vmlinux().context(WITHOUT_VMLINUX).map_err(Death::Lab)?;
         let read = || format!("cannot read the text of `{}`", path.display());
         let texts = Binary::vmlinux(&path).and_then(Texts::new).with_context(read).map_err(Death::Lab)?;
         self.compare_jump_tables(&texts, &path)?;

@@ -1,7 +1,11 @@
 //! The slots of kprobes, found as the kernel finds them: by the hash table of all kprobes.
 
 use super::{super::Recorder, unread};
-use crate::{kernel::text::KprobeLayout, machine::Death};
+use crate::{
+    kernel::{WITHOUT_VMLINUX, text::KprobeLayout},
+    machine::Death,
+};
+use anyhow::Context;
 
 /// The kernel's KPROBE_TABLE_SIZE, from 5.10 to 7.3.
 const HEADS: u64 = 64;
@@ -19,7 +23,8 @@ impl Recorder<'_> {
             Ok(found) => found,
             Err(missing) => return Ok(Err(texts.explain(missing))),
         };
-        let layout = KprobeLayout::of(&self.kernel.vmlinux()).map_err(Death::Lab)?;
+        let vmlinux = self.kernel.vmlinux().context(WITHOUT_VMLINUX).map_err(Death::Lab)?;
+        let layout = KprobeLayout::of(&vmlinux).map_err(Death::Lab)?;
         let heads = self.memory(table, HEADS * 8)?;
         for head in heads.as_chunks().0 {
             let mut kprobe = u64::from_le_bytes(*head);

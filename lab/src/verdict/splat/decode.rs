@@ -18,8 +18,8 @@ use std::{
 /// Where the code of a guest's kernel is described.
 #[derive(Clone, Debug, Default)]
 pub struct Binaries {
-    /// The kernel, with DWARF.
-    pub vmlinux: PathBuf,
+    /// The kernel, with DWARF, where it has any.
+    pub vmlinux: Option<PathBuf>,
     /// Modules with DWARF, by the name the kernel has for them.
     pub modules: BTreeMap<String, PathBuf>,
     /// Directories that are left out of the names of source files.
@@ -41,7 +41,7 @@ pub fn decode(splats: &mut [Splat], binaries: &Binaries) -> Result<()> {
     let mut first = Ok(());
     for module in modules {
         let path = match &module {
-            None => Some(&binaries.vmlinux),
+            None => binaries.vmlinux.as_ref(),
             Some(name) => binaries.modules.get(name),
         };
         let Some(path) = path else { continue };
@@ -163,7 +163,7 @@ mod tests {
         std::fs::write(&path, "no ELF").unwrap();
         let mut splats = super::super::find("BUG: x\nCall trace:\n f+0x1/0x2\n");
         let before = splats.clone();
-        let binaries = Binaries { vmlinux: path, ..Binaries::default() };
+        let binaries = Binaries { vmlinux: Some(path), ..Binaries::default() };
         let error = decode(&mut splats, &binaries).unwrap_err();
         assert!(format!("{error:#}").contains("it is no ELF file"), "{error:#}");
         assert_eq!(splats, before);

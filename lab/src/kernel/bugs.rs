@@ -1,0 +1,52 @@
+//! `bugs:` of a kernel's description: which scenarios are known to fail on it, and what they then say.
+//!
+//! What a run makes of that is in `run::known`.
+
+use super::spec::{KernelSpec, check_name};
+use std::path::Path;
+
+/// Whether each bug has a scenario below `root`, the checkout, that shows it. A description that came with
+/// a reproducer has no scenarios around it.
+pub(super) fn check(spec: &KernelSpec, root: &Path) -> Result<(), String> {
+    let scenarios = root.join("scenarios");
+    for (scenario, says) in &spec.bugs {
+        let plain = scenario.split('/').all(|part| check_name(part).is_ok());
+        let is_there = !scenarios.is_dir() || scenarios.join(format!("{scenario}.yaml")).is_file();
+        if !plain || !is_there {
+            return Err(format!("bugs has `{scenario}`, and there is no `scenarios/{scenario}.yaml`"));
+        }
+        if says.trim().is_empty() {
+            return Err(format!("bugs.{scenario} is empty, expected a part of what its failure says"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_known_bug_has_a_scenario_and_says_something() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("kernels")).unwrap();
+        fs::create_dir_all(root.path().join("scenarios/bugs")).unwrap();
+        fs::write(root.path().join("scenarios/bugs/one.yaml"), "").unwrap();
+        let load = |bugs: &str| {
+            let text =
+                format!("summary: s\nfragments: [base]\nsource: {{ tree: /linux }}\nbugs: {{ {bugs} }}");
+            fs::write(root.path().join("kernels/x.yaml"), text).unwrap();
+            KernelSpec::load(root.path(), "x").map_err(|error| error.to_string())
+        };
+        assert_eq!(load("bugs/one: it says so").unwrap().bugs["bugs/one"], "it says so");
+        let check = |bugs: &str, expect: &str| {
+            let error = load(bugs).unwrap_err();
+            assert!(error.contains(expect), "{bugs}: {error}");
+        };
+        check("bugs/two: x", "bugs has `bugs/two`, and there is no `scenarios/bugs/two.yaml`");
+        check("../scenarios/bugs/one: x", "bugs has `../scenarios/bugs/one`");
+        check("bugs//one: x", "bugs has `bugs//one`");
+        check("bugs/one: ' '", "bugs.bugs/one is empty");
+    }
+}

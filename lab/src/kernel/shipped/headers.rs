@@ -1,0 +1,156 @@
+//! The headers packages, made fit to build modules where they were unpacked, on a host that may be
+//! older than they are.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+/// kbuild's programs that run on the host when a module is built, below `scripts`; each with the name
+/// that it has where the one of the first name only chooses by the kernel's word size and byte order.
+const PROGRAMS: [(&str, &str); 3] =
+    [("mod/modpost", "mod/modpost.real-lsb-64"), ("basic/fixdep", ""), ("genksyms/genksyms", "")];
+
+/// Runs a program with the libc of its suite, which lies beside the packages.
+const WRAPPER: &str = r#"#!/bin/sh
+libc=${0%/*}/../../../../../../libc
+exec "$libc/loader" --library-path "$libc" "$0.elf" "$@"
+"#;
+
+/// What the headers know of the compiler that the kernel was built with, and is not so of any other:
+/// `-fmin-function-alignment` came with gcc 14. Older ones do not align what is `__cold`, such as a
+/// module's init, and the kernel's writes to the literal before it end in a BUG (6.12); without these
+/// symbols nothing is `__cold`, and `-falign-functions` does.
+const OF_COMPILER: [&str; 2] = ["CC_HAS_MIN_FUNCTION_ALIGNMENT", "CC_HAS_SANE_FUNCTION_ALIGNMENT"];
+
+/// Where the headers have their configuration, for make and for C.
+const CONFIGURATIONS: [&str; 2] = ["include/config/auto.conf", "include/generated/autoconf.h"];
+
+/// Arguments of make for what needs more than the headers: the kernel's own version of pahole.
+pub(in super::super) const MAKE_ARGUMENTS: [&str; 1] = ["CONFIG_DEBUG_INFO_BTF_MODULES="];
+
+/// The directory to build modules in, below where the packages were unpacked: the one of the headers
+/// that has a configuration.
+pub(super) fn directory(packages: &Path) -> Result<PathBuf> {
+    let sources = packages.join("usr/src");
+    let entries = fs::read_dir(&sources).with_context(|| format!("cannot list `{}`", sources.display()))?;
+    let mut found = entries.flatten().map(|entry| entry.path()).filter(|path| path.join(".config").is_file());
+    match (found.next(), found.next()) {
+        (Some(directory), None) => Ok(directory),
+        _ => bail!("`{}` has not one configured kernel", sources.display()),
+    }
+}
+
+/// The headers that kernels of all configurations share, beside those of one.
+pub(super) fn source(directory: &Path) -> Result<PathBuf> {
+    Ok(directory.with_file_name(included(directory)?))
+}
+
+/// The name in `include /usr/src/NAME/Makefile`, which is all that the Makefile says.
+fn included(directory: &Path) -> Result<String> {
+    let path = directory.join("Makefile");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let name = text.lines().find_map(|line| line.strip_prefix("include ")?.rsplit('/').nth(1));
+    let name = name.filter(|name| name.starts_with("linux-headers-"));
+    Ok(name.with_context(|| format!("`{}` includes no headers", path.display()))?.to_owned())
+}
+
+/// Lets modules be built against the headers below `packages`; of the unpacked package `libc6` the
+/// directory `libc` becomes what the programs need.
+pub(super) fn prepare(packages: &Path, libc6: &Path, libc: &Path) -> Result<()> {
+    let directory = directory(packages)?;
+    let common = included(&directory)?;
+    // They were to lie in /usr/src.
+    let beside = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))..";
+    fs::write(directory.join("Makefile"), format!("include {beside}/{common}/Makefile\n"))?;
+    for path in CONFIGURATIONS.map(|name| directory.join(name)) {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        fs::write(&path, without(&text, &OF_COMPILER))?;
+    }
+    keep_libc(libc6, libc)?;
+    let scripts = directory.join("scripts").canonicalize().context("the headers have no scripts")?;
+    ensure!(
+        scripts.starts_with(packages.canonicalize()?),
+        "the scripts of the headers are outside of their packages, in `{}`",
+        scripts.display()
+    );
+    for (name, real) in PROGRAMS {
+        let program = scripts.join(name);
+        let elf = scripts.join(format!("{name}.elf"));
+        let real = Some(scripts.join(real)).filter(|path| path.is_file());
+        fs::rename(real.as_ref().unwrap_or(&program), &elf)
+            .with_context(|| format!("kbuild has no `{}`", program.display()))?;
+        fs::write(&program, WRAPPER)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+/// A configuration without what it says of these symbols.
+fn without(configuration: &str, symbols: &[&str]) -> String {
+    let names = |line: &str, symbol: &str| {
+        let line = line.strip_prefix("#define ").unwrap_or(line);
+        let rest = line.strip_prefix("CONFIG_").and_then(|line| line.strip_prefix(symbol));
+        rest.is_some_and(|rest| rest.starts_with(['=', ' ']))
+    };
+    let lines = configuration.split_inclusive('\n');
+    lines.filter(|line| !symbols.iter().any(|symbol| names(line, symbol))).collect()
+}
+
+/// Copies the dynamic loader, as `loader`, and the libraries beside it into the new directory `libc`.
+fn keep_libc(libc6: &Path, libc: &Path) -> Result<()> {
+    let parents = ["usr/lib", "lib"].map(|lib| libc6.join(lib));
+    let inside =
+        |path: &PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let directories = parents.iter().flat_map(inside).filter(|path| path.join("libc.so.6").exists());
+    let Some(from) = directories.into_iter().next() else { bail!("the package `libc6` has no libc.so.6") };
+    fs::create_dir(libc)?;
+    let mut loader = None;
+    for path in inside(&from).filter(|path| path.is_file()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("ld-linux") {
+            loader = Some(path.clone());
+        }
+        if name.contains(".so") {
+            fs::copy(&path, libc.join(&name)).with_context(|| format!("cannot copy `{}`", path.display()))?;
+        }
+    }
+    let loader = loader.context("the package `libc6` has no dynamic loader")?;
+    fs::copy(&loader, libc.join("loader")).with_context(|| format!("cannot copy `{}`", loader.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_taken_out_of_both_forms() {
+        let check = |text: &str, expect: &str| assert_eq!(without(text, &["A", "B_C"]), expect);
+        check("CONFIG_A=y\nCONFIG_AB=y\nCONFIG_B_C=8\n", "CONFIG_AB=y\n");
+        check("#define CONFIG_A 1\n#define CONFIG_D \"A\"\n", "#define CONFIG_D \"A\"\n");
+    }
+
+    #[test]
+    fn the_headers_of_one_configuration_include_those_of_all() {
+        let packages = tempfile::tempdir().unwrap();
+        let sources = packages.path().join("usr/src");
+        assert!(directory(packages.path()).is_err());
+        let (one, all) = (sources.join("linux-headers-6.1.0-50-arm64"), "linux-headers-6.1.0-50-common");
+        fs::create_dir_all(&one).unwrap();
+        fs::create_dir_all(sources.join(all)).unwrap();
+        assert!(directory(packages.path()).is_err());
+        fs::write(one.join(".config"), "").unwrap();
+        assert_eq!(directory(packages.path()).unwrap(), one);
+        let check = |makefile: &str, expect: Option<&str>| {
+            fs::write(one.join("Makefile"), makefile).unwrap();
+            assert_eq!(source(&one).ok(), expect.map(|name| sources.join(name)), "{makefile}");
+        };
+        check(&format!("include /usr/src/{all}/Makefile\n"), Some(all));
+        check(&format!("include $(dir $(abspath x))../{all}/Makefile\n"), Some(all));
+        check("include /usr/src/../Makefile\n", None);
+        check("all:\n", None);
+    }
+}

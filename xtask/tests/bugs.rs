@@ -1,0 +1,57 @@
+//! Scenarios of real kernel bugs, on a kernel that was shipped with three of them, for which nothing
+//! is built, and on the default one, which has the fixes.
+
+#[expect(dead_code, reason = "what writes scenarios of its own is for other tests")]
+mod stage;
+
+use lab::verdict::Status::{self, KnownBug, Passed};
+use stage::{ONE_RUN, check, run, scratch, stored};
+use std::{collections::BTreeMap, path::Path};
+
+const AFFECTED: &str = "debian-6.12.95";
+const FIXED: &str = "6.12";
+
+#[test]
+fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs");
+    let mut lab = run(&results, &scenarios);
+    lab.args(["--kernel", AFFECTED, "--kernel", FIXED]);
+    // That the failures are those which its description lists is what makes them known.
+    check(
+        &mut lab,
+        0,
+        &["5 passed, 0 failed, 3 known bug", &format!("known bug    bugs/arg0 on {AFFECTED}")],
+    );
+    let stored = stored(&results.join("latest")).unwrap();
+    let found: BTreeMap<(&str, &str), Status> = stored
+        .scenarios
+        .iter()
+        .map(|result| ((result.name.as_str(), result.kernel.as_str()), result.status))
+        .collect();
+    let expect = [
+        (("bugs/arg0", AFFECTED), KnownBug),
+        (("bugs/arg0", FIXED), Passed),
+        // Its fix is older than any kernel that can be had: 6.12-unfixed takes it back.
+        (("bugs/eventfd-semaphore", AFFECTED), Passed),
+        (("bugs/eventfd-semaphore", FIXED), Passed),
+        (("bugs/uprobe-file-offset", AFFECTED), KnownBug),
+        (("bugs/uprobe-file-offset", FIXED), Passed),
+        (("bugs/watchpoint-length", AFFECTED), KnownBug),
+        (("bugs/watchpoint-length", FIXED), Passed),
+    ];
+    assert_eq!(found, BTreeMap::from(expect));
+    let reason = |name: &str| {
+        let result = stored.scenarios.iter().find(|result| result.name == name && result.kernel == AFFECTED);
+        result.unwrap().reason.clone()
+    };
+    for (name, says) in [
+        ("bugs/arg0", "expected EINVAL, found ENOENT"),
+        ("bugs/uprobe-file-offset", "half == 0x6b72616d }: found 3, expected none"),
+        ("bugs/watchpoint-length", r#"it is "watched 4 5 6 7\n""#),
+    ] {
+        assert!(reason(name).contains(says), "{name}: {}", reason(name));
+    }
+}
