@@ -17,7 +17,7 @@
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
-//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`live`] puts a
+//! [`stored`] looks at what it left behind, [`repro`] makes a failure happen again from one file, and [`dump`] into the memory of its guests; [`live`] puts a
 //! machine under a person's hands.
 
 pub mod arm64;
@@ -33,6 +33,7 @@ pub mod plan;
 pub mod progress;
 pub mod recording;
 pub mod report;
+pub mod repro;
 pub mod run;
 pub mod scenario;
 pub mod selftest;

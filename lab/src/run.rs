@@ -23,7 +23,8 @@ use crate::{
     plan::{self, unmet},
     progress::{Progress, Task},
     recording::{self, Recording},
-    report::{self, Results, RunDirectory, ScenarioResult},
+    report::{self, Host, Qemu, Results, RunDirectory, ScenarioResult},
+    repro,
     scenario::{Found, Fresh, Scenario},
     stored::{self, SCENARIO},
     verdict::{self, Status, Verdict},
@@ -32,6 +33,7 @@ use ahead::Ahead;
 use anyhow::{Context, Result, bail};
 pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
+pub(crate) use boot::machine_with;
 use boot::{boot, for_crash, programs};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
@@ -113,11 +115,14 @@ pub fn run(
 ) -> Result<(Results, PathBuf)> {
     let run_directory = RunDirectory::create(&options.results, &options.selection.kernels)?;
     let directory = run_directory.path().to_owned();
+    let empty = empty_results(prepared, options)?;
     let work = Work {
         prepared,
         options,
         schedule: schedule(prepared, options),
-        store: Mutex::new(Store::new(empty_results(prepared, options)?, &directory, finished)),
+        qemu: empty.qemu.clone(),
+        host: empty.host.clone(),
+        store: Mutex::new(Store::new(empty, &directory, finished)),
         ahead: Ahead::new(prepared, &directory),
         directory: &directory,
         passed: Mutex::default(),
@@ -158,6 +163,8 @@ struct Work<'a, F> {
     prepared: &'a Prepared,
     options: &'a Options,
     schedule: Schedule,
+    qemu: Qemu,
+    host: Host,
     store: Mutex<Store<F>>,
     ahead: Ahead<'a>,
     directory: &'a Path,
@@ -242,7 +249,29 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
                     .with_context(|| format!("cannot remove `{}`", directory.display()))?;
             }
         }
+        self.leave_reproducer(turn, &mut result);
         Ok(Some(result))
+    }
+
+    /// Has a failure leave all that is needed to see it again. Without that it is a failure all the same.
+    fn leave_reproducer(&self, turn: Turn, result: &mut ScenarioResult) {
+        if result.directory.is_empty() {
+            return;
+        }
+        let case = self.options.selection.cases[turn.case];
+        let (found, scenario) = &self.options.selection.scenarios[case.scenario];
+        let about = repro::Circumstances {
+            root: &self.options.root,
+            tree: self.options.kernel_tree.is_some(),
+            qemu: &self.qemu,
+            host: &self.host,
+            shuffle: self.options.shuffle,
+        };
+        let place = self.directory.join(&result.directory);
+        match repro::leave(&about, &self.prepared.kernels[case.kernel], found, scenario, result, &place) {
+            Ok(name) => result.reproducer = name,
+            Err(error) => result.notes.push(format!("there is no {}: {error:#}", repro::FILE)),
+        }
     }
 
     /// Has a machine restored for the next turn that takes one.
@@ -321,6 +350,7 @@ fn repeat(
         reason: verdict.reason,
         seconds: started.elapsed().as_secs_f64(),
         vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
+        reproducer: None,
         directory: relative,
         steps: recording.steps,
         expectations: verdict.expectations,
@@ -342,6 +372,7 @@ fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow
         seconds: 0.0,
         directory: String::new(),
         vmcore: None,
+        reproducer: None,
         steps: Vec::new(),
         expectations: Vec::new(),
         splats: Vec::new(),

@@ -14,6 +14,8 @@ mod judge;
 mod list;
 mod matrix;
 mod merge;
+mod minimize;
+mod repro;
 mod run;
 mod schema;
 mod setup;
@@ -22,7 +24,7 @@ mod trace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use lab::{host::interrupt, kernel::SpecError, scenario::ScenarioError};
+use lab::{host::interrupt, kernel::SpecError, repro::ReproError, scenario::ScenarioError};
 use std::{fmt, path::Path, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
@@ -63,6 +65,8 @@ enum Lab {
     Judge(judge::Judge),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
+    Repro(repro::Repro),
+    Minimize(minimize::Minimize),
     Cache(cache::Show),
     Trace(trace::Print),
     Crash(crash::Crash),
@@ -83,6 +87,8 @@ impl Lab {
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),
             Lab::Merge(verb) => verb.run(),
+            Lab::Repro(verb) => verb.run(),
+            Lab::Minimize(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
@@ -103,6 +109,12 @@ pub(crate) mod exit {
     pub(crate) const INVALID: u8 = 2;
     /// The lab itself could not do its work.
     pub(crate) const LAB: u8 = 3;
+    /// A reproducer failed, but not as it did.
+    pub(crate) const OTHERWISE: u8 = 10;
+    /// A reproducer passed.
+    pub(crate) const PASSES: u8 = 11;
+    /// A reproducer's kernel lacks what its scenario requires.
+    pub(crate) const UNSUPPORTED: u8 = 12;
 }
 
 fn main() -> ExitCode {
@@ -147,8 +159,11 @@ impl fmt::Display for Usage {
 
 /// Which exit code an error means: a file or a name that the user got wrong, or the lab's own.
 fn code_of(error: &anyhow::Error) -> u8 {
-    let invalid = error
-        .chain()
-        .any(|cause| cause.is::<ScenarioError>() || cause.is::<SpecError>() || cause.is::<Usage>());
+    let invalid = error.chain().any(|cause| {
+        cause.is::<ScenarioError>()
+            || cause.is::<SpecError>()
+            || cause.is::<ReproError>()
+            || cause.is::<Usage>()
+    });
     if invalid { exit::INVALID } else { exit::LAB }
 }

@@ -9,6 +9,7 @@ use lab::{
         Merged, Page, Refused, ScenarioResult, SinceLast, Terminal, markdown, merge, point_latest, put,
         put_new, runs_below, since, summary,
     },
+    repro::FILE,
     run::times::stored_results,
     verdict::Status,
 };
@@ -99,7 +100,7 @@ impl Merge {
 
 /// The command that runs a scenario again: from the file that holds all it needs, where there is one.
 fn reproducer(result: &ScenarioResult, directory: &Path) -> String {
-    let file = directory.join(&result.directory).join("repro.yaml");
+    let file = directory.join(&result.directory).join(FILE);
     if !result.directory.is_empty() && file.is_file() {
         return format!("cargo xtask lab repro {}", file.display());
     }

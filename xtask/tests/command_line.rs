@@ -53,7 +53,7 @@ fn scenario(directory: &Path, yaml: &str) -> PathBuf {
 fn help_teaches_with_an_example() {
     let lab = [
         "run", "list", "check", "kernels", "build", "diff", "judge", "matrix", "merge", "cache", "trace",
-        "schema",
+        "schema", "repro", "minimize",
     ];
     let lab = lab.iter().map(|verb| vec!["lab", verb]);
     for verb in lab.chain([vec!["doctor"], vec!["test"], vec!["ci"], vec!["bench"]]) {

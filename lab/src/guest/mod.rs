@@ -13,6 +13,7 @@ mod toolchain;
 mod userland;
 mod workloads;
 
+pub(crate) use modules::sources as module_sources;
 pub use modules::{Module, Modules};
 pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
@@ -50,14 +51,20 @@ pub struct Guest {
 
 /// Builds the guest's part of the repository at `root`.
 pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
+    build_beside(cache, root, &root.join("guest"), progress)
+}
+
+/// The same with the agent alone from the repository; workloads, modules and the others are those of
+/// the directory `sources`, which is laid out as `guest/`.
+pub fn build_beside(cache: &Cache, root: &Path, sources: &Path, progress: &Progress) -> Result<Guest> {
     let compiler = cross_gcc_version()?;
     let agent = agent::build(cache, root, &compiler, progress)?;
     let initramfs = initramfs::of_init(cache, &agent)?;
-    let workloads = workloads::build(cache, &root.join("guest/workloads"), &compiler, progress)?;
-    let modules = Modules::new(cache, root.join("guest/modules"), progress);
-    let programs = Programs::new(cache, root.join("guest/programs"), progress);
-    let userlands = Userlands::new(cache, root.join("guest/userland"), progress);
-    let selftests = Selftests::new(cache, &root.join("guest/selftests"), &modules, progress);
+    let workloads = workloads::build(cache, &sources.join("workloads"), &compiler, progress)?;
+    let modules = Modules::new(cache, sources.join("modules"), progress);
+    let programs = Programs::new(cache, sources.join("programs"), progress);
+    let userlands = Userlands::new(cache, sources.join("userland"), progress);
+    let selftests = Selftests::new(cache, &sources.join("selftests"), &modules, progress);
     Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests })
 }
 

@@ -5,7 +5,7 @@
 //! written to, and unchanged means no make. Headers beside the directories, `guest/modules/*.h`, are
 //! there for all of them as `../NAME.h`.
 
-pub(super) mod sources;
+pub(crate) mod sources;
 
 use super::CROSS_GCC;
 use crate::{

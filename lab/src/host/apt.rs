@@ -140,7 +140,8 @@ impl Apt {
     }
 
     fn root(&self, suite: &str) -> Result<Root> {
-        if suite.is_empty() || !suite.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !suite.starts_with(|c: char| c.is_ascii_alphanumeric()) || !suite.chars().all(plain) {
             bail!("`{suite}` is no Debian suite; expected a name such as `bookworm` or `trixie-backports`");
         }
         let directory = self.cache.directory(&format!("apt/{suite}"))?;
@@ -398,7 +399,7 @@ mod tests {
             architecture: "amd64".into(),
             progress: Progress::silent(),
         };
-        for suite in ["", "../x", "a/b", "x y"] {
+        for suite in ["", "..", "../x", "a/b", "x y"] {
             assert!(apt.root(suite).is_err(), "{suite}");
         }
         let root = apt.root("trixie").unwrap();

@@ -63,7 +63,45 @@ pub fn build(
         Some(tree) => SourceSpec::Tree(std::path::absolute(tree)?),
         None => spec.source.clone(),
     };
-    let source = source::obtain(cache, root, &wanted, progress)
+    of_source(cache, root, spec, &wanted, None, progress)
+}
+
+/// The same of exactly this version of its Debian package, or this commit, whatever its suite or branch
+/// stands for by now. Other sources are what they are.
+pub fn build_exactly(
+    cache: &Cache,
+    root: &Path,
+    name: &str,
+    version: &str,
+    progress: &Progress,
+) -> Result<Kernel> {
+    let mut spec = KernelSpec::load(root, name)?;
+    if let SourceSpec::DebianImage { version: pinned, .. } = &mut spec.source {
+        *pinned = Some(version.parse().map_err(anyhow::Error::msg)?);
+        return shipped::obtain(cache, spec, progress);
+    }
+    let wanted = spec.source.clone();
+    of_source(cache, root, spec, &wanted, Some(version), progress)
+}
+
+/// What [`build_exactly`] builds this kernel again from: the version of its package or its whole commit.
+pub fn exact_version(cache: &Cache, kernel: &Kernel) -> Result<String> {
+    let known = source::known(cache, &kernel.spec.source)?;
+    // A commit is shown shortened.
+    let known = known.filter(|known| known.starts_with(&kernel.source_version));
+    Ok(known.unwrap_or_else(|| kernel.source_version.clone()))
+}
+
+fn of_source(
+    cache: &Cache,
+    root: &Path,
+    spec: KernelSpec,
+    wanted: &SourceSpec,
+    exactly: Option<&str>,
+    progress: &Progress,
+) -> Result<Kernel> {
+    let name = spec.name.as_str();
+    let source = source::obtain(cache, root, wanted, exactly, progress)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(cache)?;

@@ -17,13 +17,14 @@ mod toolchain;
 mod tree;
 mod version;
 
-pub use build::{Identity, build, forget_source, identify};
+pub use build::{Identity, build, build_exactly, exact_version, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use make::complaints;
 pub(crate) use shipped::unpack_module;
+pub(crate) use spec::check_name;
 pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
@@ -120,6 +121,15 @@ impl Kernel {
         };
         let functions = found::functions_in_file(&map)?;
         Ok(self.functions.get_or_init(|| functions))
+    }
+
+    /// The text of the final `.config`.
+    pub fn config_text(&self) -> Result<String> {
+        let path = match &self.shipped {
+            Some(shipped) => shipped.config(),
+            None => self.directory.join(".config"),
+        };
+        fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
     }
 
     /// The final `.config`.

@@ -44,18 +44,38 @@ pub(super) struct Source {
     pub(super) mutable: bool,
 }
 
-/// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`.
-pub(super) fn obtain(cache: &Cache, root: &Path, spec: &SourceSpec, progress: &Progress) -> Result<Source> {
+/// The source `spec` names, fetched if it is not in the cache. Paths are relative to `root`. Of a
+/// package, `exactly` is the version that is wanted in place of the suite's, of a repository the commit.
+pub(super) fn obtain(
+    cache: &Cache,
+    root: &Path,
+    spec: &SourceSpec,
+    exactly: Option<&str>,
+    progress: &Progress,
+) -> Result<Source> {
     match spec {
         SourceSpec::Debian { suite, package, version } => {
-            let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
-            fetched_debian(cache, spec, [suite, package, &version], progress)
+            let pinned = match exactly {
+                Some(exactly) => Some(exactly.parse::<DebianVersion>().map_err(anyhow::Error::msg)?),
+                None => version.clone(),
+            };
+            let version = debian_version(cache, spec, suite, package, pinned.as_ref(), progress)?;
+            fetched_debian(cache, spec, [suite, package, &version], pinned.is_some(), progress)
         }
         SourceSpec::DebianImage { package, .. } => bail!("`{package}` is no source package"),
         SourceSpec::Tree(path) => tree::open(&root.join(path)),
         SourceSpec::Tarball { url, sha256 } => tarball(cache, url, sha256, progress),
-        SourceSpec::Git { url, reference } => git(cache, spec, url, reference, progress),
+        SourceSpec::Git { url, reference } => {
+            let reference = exactly.unwrap_or(reference);
+            let spec = SourceSpec::Git { url: url.clone(), reference: reference.to_owned() };
+            ensure!(exactly.is_none_or(is_commit), "`{}` is no commit", reference.escape_debug());
+            git(cache, &spec, url, reference, progress)
+        }
     }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.chars().all(|c| c.is_ascii_hexdigit())
 }
 
 /// The key and the version of the source `spec` names. A Debian package is only looked up, since its
@@ -70,7 +90,7 @@ pub(super) fn identify(
         let version = debian_version(cache, spec, suite, package, version.as_ref(), progress)?;
         return Ok((debian_key(package, &version).as_str().to_owned(), version.parse()?));
     }
-    let source = obtain(cache, root, spec, progress)?;
+    let source = obtain(cache, root, spec, None, progress)?;
     Ok((source.key, source.version))
 }
 
@@ -106,13 +126,13 @@ fn fetched_debian(
     cache: &Cache,
     spec: &SourceSpec,
     [suite, package, version]: [&str; 3],
+    exactly: bool,
     progress: &Progress,
 ) -> Result<Source> {
     let key = debian_key(package, version);
     fetched(cache, &key, version, progress, |into| {
-        let pinned = matches!(spec, SourceSpec::Debian { version: Some(_), .. });
-        let asked = if pinned { format!("{package}={version}") } else { package.to_owned() };
-        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&asked], into)?;
+        let wanted = if exactly { format!("{package}={version}") } else { package.to_owned() };
+        let fetched = Apt::open(cache, progress)?.fetch(suite, &[&wanted], into)?;
         let [fetched] = &fetched[..] else { bail!("apt gave {} packages for `{package}`", fetched.len()) };
         if fetched.version != version {
             forget(cache, spec)?;
@@ -171,7 +191,7 @@ fn git(cache: &Cache, spec: &SourceSpec, url: &str, reference: &str, progress: &
     if which("git").is_none() {
         bail!("cannot fetch `{url}` without git: install the package `git`");
     }
-    let is_commit = reference.len() == 40 && reference.chars().all(|c| c.is_ascii_hexdigit());
+    let is_commit = is_commit(reference);
     let commit = resolve(cache, spec, || {
         if is_commit {
             return Ok(reference.to_owned());
@@ -241,16 +261,19 @@ pub(super) fn resolve(
     spec: &SourceSpec,
     look_up: impl FnOnce() -> Result<String>,
 ) -> Result<String> {
-    let path = remembered(cache, spec)?;
-    if let Ok(known) = read_capped(&path, 4096)
-        && let [known] = known.lines().collect::<Vec<_>>()[..]
-        && !known.is_empty()
-    {
-        return Ok(known.to_owned());
+    if let Some(known) = known(cache, spec)? {
+        return Ok(known);
     }
     let found = look_up()?;
-    write_atomically(&path, &format!("{found}\n"))?;
+    write_atomically(&remembered(cache, spec)?, &format!("{found}\n"))?;
     Ok(found)
+}
+
+/// What `spec` stood for, if it was looked up before.
+pub(super) fn known(cache: &Cache, spec: &SourceSpec) -> Result<Option<String>> {
+    let text = read_capped(&remembered(cache, spec)?, 4096).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    Ok(matches!(lines[..], [line] if !line.is_empty()).then(|| lines[0].to_owned()))
 }
 
 /// Where is kept what `spec` stood for.

@@ -26,7 +26,7 @@ impl Place {
     }
 
     fn obtain(&self, spec: &SourceSpec) -> Result<Source> {
-        obtain(&self.cache, self.directory.path(), spec, &Progress::silent())
+        obtain(&self.cache, self.directory.path(), spec, None, &Progress::silent())
     }
 
     fn run(&self, command: &str) -> String {
@@ -100,9 +100,29 @@ fn a_git_branch_stays_what_it_was_until_it_is_forgotten() {
     assert_eq!(place.obtain(&spec).unwrap().label, first[..12]);
     forget(&place.cache, &spec).unwrap();
     assert_eq!(place.obtain(&spec).unwrap().label, second[..12]);
+    // Whatever the branch is now, a commit is itself.
+    let exactly =
+        |commit: &str| obtain(&place.cache, place.directory.path(), &spec, Some(commit), &Progress::silent());
+    assert_eq!(exactly(first.trim()).unwrap().key, source.key);
+    assert_eq!(known(&place.cache, &spec).unwrap().as_deref(), Some(second.trim()));
+    let error = format!("{:#}", exactly("--upload-pack=x").unwrap_err());
+    assert!(error.contains("is no commit"), "{error}");
     let missing = SourceSpec::Git { url: place.path("linux").display().to_string(), reference: "v9".into() };
     let error = place.obtain(&missing).unwrap_err();
     assert!(format!("{error:#}").contains("cannot find `v9`"), "{error:#}");
+}
+
+#[test]
+fn a_version_is_no_word_for_apt() {
+    let place = Place::new();
+    let spec =
+        SourceSpec::Debian { suite: "trixie".into(), package: "linux-source-6.12".into(), version: None };
+    for version in ["", "-o=x", "6.12/sid", "6.12 x", "x", &"1".repeat(101)] {
+        let obtained =
+            obtain(&place.cache, place.directory.path(), &spec, Some(version), &Progress::silent());
+        let error = format!("{:#}", obtained.unwrap_err());
+        assert!(error.contains("is no version of a Debian package"), "{error}");
+    }
 }
 
 #[test]

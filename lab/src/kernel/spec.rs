@@ -239,6 +239,12 @@ impl KernelSpec {
         KernelSpec::parse(name, &text).map_err(|cause| SpecError::Invalid { path, cause })
     }
 
+    /// The files below `kernels/` that it is made of: itself, and those that it names.
+    pub fn files(&self) -> Vec<String> {
+        let fragments = self.fragments.iter().map(|fragment| format!("{fragment}.config"));
+        [format!("{}.yaml", self.name)].into_iter().chain(fragments).collect()
+    }
+
     fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
         let spec: KernelSpec = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
         for fragment in &spec.fragments {
@@ -248,6 +254,11 @@ impl KernelSpec {
             return Err(format!("machine.smp is {}, expected 1 to 64", spec.machine.smp));
         }
         check_fragments(&spec)?;
+        if let SourceSpec::Debian { suite, package, .. } | SourceSpec::DebianImage { suite, package, .. } =
+            &spec.source
+        {
+            check_debian(suite, package)?;
+        }
         if let SourceSpec::Tarball { url, sha256 } = &spec.source {
             check_tarball(url, sha256)?;
         }
@@ -271,7 +282,7 @@ pub(super) fn directory(root: &Path) -> PathBuf {
 }
 
 /// Names become parts of paths.
-fn check_name(name: &str) -> Result<(), SpecError> {
+pub(crate) fn check_name(name: &str) -> Result<(), SpecError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 64 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
         return Err(SpecError::Name(name.chars().take(80).collect()));
@@ -291,6 +302,17 @@ fn check_fragments(spec: &KernelSpec) -> Result<(), String> {
     }
     if !spec.fragments.is_empty() {
         return Err("a debian-image is as it was shipped, and takes no `fragments`".into());
+    }
+    Ok(())
+}
+
+/// Both become words of apt's, and parts of paths.
+fn check_debian(suite: &str, package: &str) -> Result<(), String> {
+    for (field, name) in [("suite", suite), ("package", package)] {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+        if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(plain) {
+            return Err(format!("source.debian.{field} is `{}`, expected a plain name", name.escape_debug()));
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) fn result(name: &str, status: Status) -> ScenarioResult {
         seconds: 1.0,
         directory: String::new(),
         vmcore: None,
+        reproducer: None,
         steps: Vec::new(),
         expectations: Vec::new(),
         splats: Vec::new(),

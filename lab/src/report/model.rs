@@ -55,7 +55,7 @@ pub struct Run {
 }
 
 /// The machine a run ran on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// As Rust names it: `x86_64`.
     pub architecture: String,
@@ -107,6 +107,10 @@ pub struct ScenarioResult {
     /// or, with a note that says why, if there is no dump.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmcore: Option<String>,
+    /// All that is needed to see a failure again, as a file in that directory; absent if it is no
+    /// failure, or, with a note that says why, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reproducer: Option<String>,
     /// What its steps came to.
     pub steps: Vec<StepResult>,
     /// What its expectations came to.

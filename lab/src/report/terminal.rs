@@ -80,6 +80,10 @@ impl Terminal {
                 let path = directory.join(vmcore);
                 indent(&mut text, 2, &format!("memory, for crash and drgn: {}", path.display()));
             }
+            if let Some(reproducer) = &result.reproducer {
+                let path = directory.join(reproducer);
+                indent(&mut text, 2, &format!("again: cargo xtask lab repro {}", path.display()));
+            }
             if directory.join(TRACE).is_file() {
                 indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
             }

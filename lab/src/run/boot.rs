@@ -80,16 +80,21 @@ const NOT_RELOCATED: &str = "nokaslr";
 /// # Errors
 /// The initramfs with the modules that the kernel boots with cannot be put together.
 pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel)?))
+}
+
+/// The same with another initramfs.
+pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
     let machine = &kernel.spec.machine;
     let relocates = kernel.config().is_set("RANDOMIZE_BASE").then_some(NOT_RELOCATED);
     let words = relocates.into_iter().chain(kernel.spec.cmdline.split_whitespace());
-    Ok(MachineSpec {
+    MachineSpec {
         image: kernel.image(),
-        initramfs: guest.initramfs_for(kernel)?,
+        initramfs: initramfs.to_owned(),
         machine: machine.machine.clone(),
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
         memory: machine.memory.to_string(),
         cmdline: words.map(str::to_owned).collect(),
-    })
+    }
 }

@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 4 << 20;
 const BRACKETS_MAX: usize = 256;
 
 /// Fails where `source` expands to more than a scenario can need, and where it is no YAML.
-pub(super) fn check(source: &str) -> Result<(), serde_yaml::Error> {
+pub(crate) fn check(source: &str) -> Result<(), serde_yaml::Error> {
     let mut depth = 0_usize;
     for byte in source.bytes() {
         match byte {

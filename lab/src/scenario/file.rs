@@ -125,6 +125,16 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// Whether a text from elsewhere can be a scenario's name.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.len() <= 400 && text.split('/').count() <= DEPTH_MAX && text.split('/').all(is_part)
+}
+
+fn is_part(part: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !part.is_empty() && !part.starts_with('.') && !part.contains("..") && part.chars().all(good)
+}
+
 /// A scenario's name, which becomes part of paths, test names and reports.
 fn name(root: &Path, path: &Path) -> Result<String, ScenarioError> {
     let below = match (root.canonicalize(), path.canonicalize()) {
@@ -141,8 +151,7 @@ fn name(root: &Path, path: &Path) -> Result<String, ScenarioError> {
     for part in below.with_extension("").components() {
         let Component::Normal(part) = part else { return Err(bad()) };
         let part = part.to_str().ok_or_else(bad)?;
-        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if part.starts_with('.') || part.contains("..") || !part.chars().all(good) {
+        if !is_part(part) {
             return Err(bad());
         }
         parts.push(part.to_owned());

@@ -141,6 +141,14 @@ fn with_errno(step: &Step, errno: Errno) -> Option<Step> {
     }
 }
 
+impl Part {
+    /// How it is refused where these were there before; none if it is not.
+    pub(super) fn refused_behind(&self, taken: &[(&ModuleName, &Part)]) -> Option<&Refused> {
+        let before = |refused: &&Refused| taken.iter().any(|(before, _)| refused.after.contains(before));
+        self.refused.as_ref().filter(before)
+    }
+}
+
 impl Matrix {
     /// All steps of its parts.
     pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
@@ -157,8 +165,7 @@ impl Matrix {
             let steps =
                 part.steps.iter().map(|step| written(format!("{name}: {}", step.verb()), step.clone()));
             scenario.steps.extend(steps);
-            let before = |refused: &&Refused| taken.iter().any(|(before, _)| refused.after.contains(before));
-            let Some(refused) = part.refused.as_ref().filter(before) else {
+            let Some(refused) = part.refused_behind(&taken) else {
                 taken.push((name, part));
                 continue;
             };
@@ -182,8 +189,13 @@ impl Matrix {
         (names.join("."), scenario)
     }
 
+    /// The part of this name, with its name.
+    pub(super) fn part(&self, name: &str) -> Option<(&ModuleName, &Part)> {
+        self.parts.iter().find(|(known, _)| known.as_str() == name)
+    }
+
     /// What `enabled_functions` must say when these parts are there.
-    fn outcome(&self, taken: &[(&ModuleName, &Part)]) -> Written<Step> {
+    pub(super) fn outcome(&self, taken: &[(&ModuleName, &Part)]) -> Written<Step> {
         let ops = taken.iter().map(|(_, part)| part.ops).sum();
         let flags: Vec<char> = taken.iter().flat_map(|(_, part)| part.flags.0.iter().copied()).collect();
         // Those that nobody gave are not there. O and M are the kernel's own account.

@@ -22,10 +22,10 @@ const DEPTH_MAX: usize = 16;
 const MADE: [&str; 6] = [".o", ".ko", ".mod", ".mod.c", "Module.symvers", "modules.order"];
 
 /// Files by their path below the directory that they were read from.
-pub(in crate::guest) type Files = BTreeMap<PathBuf, Vec<u8>>;
+pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// One of the lab's own modules, `all/NAME`, and the headers `all/*.h` that all of them share.
-pub(super) fn own(all: &Path, source: &Path) -> Result<Files> {
+pub(crate) fn own(all: &Path, source: &Path) -> Result<Files> {
     let mut reading = Reading::of(all, "a module's sources")?;
     for path in sorted(all)? {
         if path.extension().is_some_and(|extension| extension == "h") && path.is_file() {
@@ -37,7 +37,7 @@ pub(super) fn own(all: &Path, source: &Path) -> Result<Files> {
 }
 
 /// A directory from elsewhere.
-pub(super) fn foreign(source: &Path) -> Result<Files> {
+pub(crate) fn foreign(source: &Path) -> Result<Files> {
     if !["Kbuild", "Makefile"].iter().any(|name| source.join(name).is_file()) {
         bail!("`{}` has neither `Kbuild` nor `Makefile`, which say what to build", source.display());
     }

@@ -52,6 +52,10 @@ impl Shipped {
         self.place.join("Image")
     }
 
+    pub(super) fn config(&self) -> PathBuf {
+        self.place.join("config")
+    }
+
     /// Where a guest's answer to what its functions are is kept.
     pub(super) fn symbols(&self) -> PathBuf {
         self.place.join("System.map")
