@@ -94,6 +94,21 @@ fn a_shipped_kernel_passes_what_it_can_and_says_what_it_has_not() {
     assert!(kernel.source_version.starts_with("6.12."), "{kernel:?}");
 }
 
+/// The agent's port is a device whose drivers are modules there.
+const BOOTS_WITH_MODULES: &str = "
+summary: a machine boots with the modules of its initramfs
+steps: [ { read: /proc/modules, text: { contains: [virtio_pci, virtio_console, qemu_fw_cfg] } } ]
+";
+
+#[test]
+fn a_kernel_whose_devices_are_modules_boots() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let one = scenarios(directory.path(), [("modules", BOOTS_WITH_MODULES)]);
+    check(run(&results, &one).args(["--kernel", "debian-12"]), 0, &["passed       modules on debian-12"]);
+}
+
 #[test]
 fn a_shipped_kernel_is_listed_found_and_not_built_from_a_tree() {
     let list = |arguments: &[&str], code, expect: &[&str]| {

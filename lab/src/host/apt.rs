@@ -405,5 +405,7 @@ mod tests {
         let root = apt.root("trixie").unwrap();
         let source = fs::read_to_string(root.directory.join("etc/apt/sources.list")).unwrap();
         assert_eq!(source, "deb [arch=amd64,arm64] http://mirror.test/debian trixie main\n");
+        let security = apt.archive.uri_of("trixie-security");
+        assert_eq!(security, "http://mirror.test/debian-security");
     }
 }

@@ -127,7 +127,10 @@ impl Kernel {
 
     /// The text of the final `.config`.
     pub fn config_text(&self) -> Result<String> {
-        let path = self.directory.join(".config");
+        let path = match &self.shipped {
+            Some(shipped) => shipped.config(),
+            None => self.directory.join(".config"),
+        };
         fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
     }
 

@@ -53,7 +53,7 @@ mod tests {
     fn checked(source: &str, machine: &str) -> Result<()> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("kernels")).unwrap();
-        let yaml = format!("summary: s\nfragments: []\nsource: {source}\nmachine: {machine}\n");
+        let yaml = format!("summary: s\nfragments: [base]\nsource: {source}\nmachine: {machine}\n");
         fs::write(root.path().join("kernels/x.yaml"), yaml).unwrap();
         check(&KernelSpec::load(root.path(), "x")?)
     }

@@ -48,7 +48,14 @@ pub(super) fn source(directory: &Path) -> Result<PathBuf> {
     Ok(directory.with_file_name(included(directory)?))
 }
 
-/// The name in `include /usr/src/NAME/Makefile`, which is all that the Makefile says.
+/// The Makefile, whose headers lie where it does and no more in /usr/src.
+fn moved(makefile: &str) -> String {
+    let sources = "sources := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))..";
+    format!("{sources}\n{}", makefile.replace("/usr/src/", "$(sources)/"))
+}
+
+/// The name in `include /usr/src/NAME/Makefile`, which is all that the Makefile says, but since 7.0 for
+/// where the configuration is: `KBUILD_OUTPUT`.
 fn included(directory: &Path) -> Result<String> {
     let path = directory.join("Makefile");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -61,10 +68,9 @@ fn included(directory: &Path) -> Result<String> {
 /// directory `libc` becomes what the programs need.
 pub(super) fn prepare(packages: &Path, libc6: &Path, libc: &Path) -> Result<()> {
     let directory = directory(packages)?;
-    let common = included(&directory)?;
-    // They were to lie in /usr/src.
-    let beside = "$(dir $(abspath $(lastword $(MAKEFILE_LIST))))..";
-    fs::write(directory.join("Makefile"), format!("include {beside}/{common}/Makefile\n"))?;
+    included(&directory)?;
+    let makefile = directory.join("Makefile");
+    fs::write(&makefile, moved(&fs::read_to_string(&makefile)?))?;
     for path in CONFIGURATIONS.map(|name| directory.join(name)) {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         fs::write(&path, without(&text, &OF_COMPILER))?;
@@ -149,7 +155,9 @@ mod tests {
             assert_eq!(source(&one).ok(), expect.map(|name| sources.join(name)), "{makefile}");
         };
         check(&format!("include /usr/src/{all}/Makefile\n"), Some(all));
-        check(&format!("include $(dir $(abspath x))../{all}/Makefile\n"), Some(all));
+        check(&moved(&format!("KBUILD_OUTPUT=/usr/src/one\ninclude /usr/src/{all}/Makefile\n")), Some(all));
+        let text = fs::read_to_string(one.join("Makefile")).unwrap();
+        assert!(text.contains("\nKBUILD_OUTPUT=$(sources)/one\n") && !text.contains("/usr/src"), "{text}");
         check("include /usr/src/../Makefile\n", None);
         check("all:\n", None);
     }

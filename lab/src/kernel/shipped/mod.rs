@@ -52,6 +52,10 @@ impl Shipped {
         self.place.join("Image")
     }
 
+    pub(super) fn config(&self) -> PathBuf {
+        self.place.join("config")
+    }
+
     /// Where a guest's answer to what its functions are is kept.
     pub(super) fn symbols(&self) -> PathBuf {
         self.place.join("System.map")
@@ -159,14 +163,17 @@ fn fill(
     deb::unpack(&fetched.libc.deb, &libc)?;
     fs::remove_dir_all(&debs)?;
     let release = &packages.release;
-    compressed::image(&tree.join(format!("boot/vmlinuz-{release}")), &into.join("Image"))?;
-    let config = tree.join(format!("boot/config-{release}"));
-    fs::rename(&config, into.join("config")).with_context(|| format!("no `{}`", config.display()))?;
-    let modules = ["usr/lib", "lib"].map(|lib| tree.join(format!("{lib}/modules/{release}")));
-    let Some(found) = modules.iter().find(|path| path.is_dir()) else {
-        bail!("`{}` has no modules", packages.image);
+    let found = |places: [String; 2]| {
+        let mut paths = places.iter().map(|place| tree.join(place));
+        let lacking = || format!("`{}` has neither of {}", packages.image, places.join(", "));
+        paths.find(|path| path.exists()).with_context(lacking)
     };
-    fs::rename(found, into.join("modules"))?;
+    // Since 7.0 all of it is beside the modules.
+    let beside = |name: &str| [format!("boot/{name}-{release}"), format!("usr/lib/modules/{release}/{name}")];
+    compressed::image(&found(beside("vmlinuz"))?, &into.join("Image"))?;
+    fs::rename(found(beside("config"))?, into.join("config"))?;
+    let modules = ["usr/lib", "lib"].map(|lib| format!("{lib}/modules/{release}"));
+    fs::rename(found(modules)?, into.join("modules"))?;
     headers::prepare(&tree, &libc, &into.join("libc"))?;
     fs::remove_dir_all(&libc)?;
     for path in UNUSED.iter().flat_map(|unused| matching(&tree, unused)) {

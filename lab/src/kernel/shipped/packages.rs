@@ -11,7 +11,7 @@ use std::path::Path;
 const IMAGE: &str = "linux-image-";
 
 /// Since 7.0 the image package is empty, and depends on these.
-const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
+const PARTS: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
 
 /// The packages of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
