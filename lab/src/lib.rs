@@ -22,6 +22,7 @@
 
 pub mod arm64;
 pub mod bench;
+pub mod bisect;
 pub mod cache;
 pub mod dump;
 pub mod guest;

@@ -88,6 +88,9 @@ pub fn runs_to_measure(failed: u32, runs: u32, runs_max: u32) -> u32 {
 pub struct Confidence(f64);
 
 impl Confidence {
+    /// What verdicts have unless something else is asked for.
+    pub const NINETY_NINE: Confidence = Confidence(0.99);
+
     /// The probability itself.
     pub fn probability(self) -> f64 {
         self.0
@@ -167,7 +170,7 @@ mod tests {
         // By hand: 0.5/5 × 1.5/6 × 2.5/7 = 0.0089.
         check(4, 4, "0.99", 3);
         check(4, 4, "0.9", 1);
-        check(1, 1, "0.99", 9);
+        check(1, 1, "0.99", 14);
         // As if it were exactly a half it would be 7.
         check(8, 16, "0.99", 9);
         check(500, 1000, "0.99", 7);
@@ -179,7 +182,8 @@ mod tests {
     fn the_beta_distribution_is_integrated_right() {
         // The same by the trapezoidal rule, over the unnormalized density p^(a-1) (1-p)^(b-1).
         let (failed, runs, passes) = (5_u32, 12_u32, 6);
-        let density = |p: f64| p.powf(f64::from(failed) - 0.5) * (1.0 - p).powf(f64::from(runs - failed) - 0.5);
+        let density =
+            |p: f64| p.powf(f64::from(failed) - 0.5) * (1.0 - p).powf(f64::from(runs - failed) - 0.5);
         let steps = 200_000;
         let points = || (1..steps).map(|step| f64::from(step) / f64::from(steps));
         let whole: f64 = points().map(density).sum();
@@ -190,7 +194,8 @@ mod tests {
 
     #[test]
     fn measuring_ends_with_enough_failures_or_at_its_limit() {
-        let check = |failed, runs, expect| assert_eq!(runs_to_measure(failed, runs, 100), expect, "{failed}/{runs}");
+        let check =
+            |failed, runs, expect| assert_eq!(runs_to_measure(failed, runs, 100), expect, "{failed}/{runs}");
         check(0, 0, 4);
         check(4, 4, 0);
         check(3, 4, 4);

@@ -15,7 +15,7 @@ pub enum Answer {
 
 /// Where it changes. What lies between the two was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub(super) struct Found {
     /// The last that is known to be as the early end.
     pub early: usize,
     /// The first that is known to be as the late end.
@@ -40,7 +40,7 @@ impl Left {
 
 /// Searches `count` candidates, the first and the last of which are known to differ. `try_one` is asked
 /// for each at most once.
-pub fn search(count: usize, mut try_one: impl FnMut(usize, Left) -> Result<Answer>) -> Result<Found> {
+pub(super) fn search(count: usize, mut try_one: impl FnMut(usize, Left) -> Result<Answer>) -> Result<Found> {
     let (mut early, mut late) = (0, count.saturating_sub(1));
     let mut skipped = vec![false; count];
     while let Some(next) = middle(early, late, &skipped) {

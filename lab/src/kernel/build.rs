@@ -52,18 +52,35 @@ pub fn build(
     progress: &Progress,
 ) -> Result<Kernel> {
     let spec = KernelSpec::load(root, name)?;
-    let is_shipped = matches!(spec.source, SourceSpec::DebianImage { .. });
-    let wanted = match tree {
-        Some(_) if is_shipped => bail!(
+    match tree {
+        Some(_) if matches!(spec.source, SourceSpec::DebianImage { .. }) => bail!(
             "the kernel `{name}` is as it was shipped and has no fragments to build a tree with; name \
              another one, such as `{}`",
             super::DEFAULT
         ),
-        None if is_shipped => return shipped::obtain(cache, spec, progress),
-        Some(tree) => SourceSpec::Tree(std::path::absolute(tree)?),
-        None => spec.source.clone(),
-    };
-    let source = source::obtain(cache, root, &wanted, progress)
+        Some(tree) => of_source(cache, root, spec, &SourceSpec::Tree(std::path::absolute(tree)?), progress),
+        None => build_spec(cache, root, spec, progress),
+    }
+}
+
+/// The kernel that `spec` describes, which may differ from the file of its name; as [`build`].
+pub fn build_spec(cache: &Cache, root: &Path, spec: KernelSpec, progress: &Progress) -> Result<Kernel> {
+    if matches!(spec.source, SourceSpec::DebianImage { .. }) {
+        return shipped::obtain(cache, spec, progress);
+    }
+    let wanted = spec.source.clone();
+    of_source(cache, root, spec, &wanted, progress)
+}
+
+fn of_source(
+    cache: &Cache,
+    root: &Path,
+    spec: KernelSpec,
+    wanted: &SourceSpec,
+    progress: &Progress,
+) -> Result<Kernel> {
+    let name = spec.name.as_str();
+    let source = source::obtain(cache, root, wanted, progress)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(cache)?;

@@ -17,7 +17,7 @@ mod toolchain;
 mod tree;
 mod version;
 
-pub use build::{Identity, build, forget_source, identify};
+pub use build::{Identity, build, build_spec, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};
