@@ -17,8 +17,8 @@
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
-//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`live`] puts a
-//! machine under a person's hands.
+//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`bisect`] asks
+//! since which kernel a scenario fails; [`live`] puts a machine under a person's hands.
 
 pub mod arm64;
 pub mod bench;

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
     bisect::{
-        Bisection, Builder, Commits, Conclusion, Log, Row, ScenarioTrial, Sureness, Trial, are_named,
-        content_of,
+        Bisection, Builder, Candidate, Commits, Conclusion, Log, Row, ScenarioTrial, Sureness, Trial,
+        are_named, content_of,
         odds::{Confidence, Rate},
         try_on,
     },
@@ -98,6 +98,17 @@ enum Over {
     Commits(Commits),
 }
 
+/// What a search works with.
+struct Means<'a> {
+    cache: &'a Cache,
+    progress: &'a Progress,
+    over: &'a Over,
+    /// By whose description a kernel is built that has none of its own.
+    kernel: &'a str,
+    /// Where results go.
+    directory: &'a Path,
+}
+
 impl Bisect {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
@@ -111,18 +122,23 @@ impl Bisect {
         let jobs = thread::available_parallelism().map_or(1, usize::from);
         let place = (directory.path().to_owned(), jobs);
         let mut trial = ScenarioTrial::new(&cache, root(), scenario, place, &progress)?;
-        let log = self.log(&cache, &trial, &kernel, &over)?;
+        let means = Means {
+            cache: &cache,
+            progress: &progress,
+            over: &over,
+            kernel: &kernel,
+            directory: directory.path(),
+        };
+        let log = self.log(&means, &trial)?;
         if log.count() > 0 {
             let count = log.count();
             progress
                 .line(format!("going on with {count} verdicts of an earlier bisection; --anew forgets them"));
         }
-        let conclusion = self.search(&over, &kernel, &mut trial, log, &cache, directory.path(), &progress);
+        let conclusion = self.search(&means, &mut trial, log);
         let conclusion = conclusion.inspect_err(|_| remove_empty(directory.path()))?;
         println!("{conclusion}");
-        if let (Over::Commits(commits), [lab::bisect::Candidate::Commit(commit)]) =
-            (&over, &conclusion.first[..])
-        {
+        if let (Over::Commits(commits), [Candidate::Commit(commit)]) = (&over, &conclusion.first[..]) {
             println!("\n{}", commits.describe(commit)?.trim_end());
         }
         let path = directory.path().join("bisect.json");
@@ -132,16 +148,8 @@ impl Bisect {
         Ok(if conclusion.is_exact() { exit::SUCCESS } else { exit::FAILED })
     }
 
-    fn search(
-        &self,
-        over: &Over,
-        kernel: &str,
-        trial: &mut dyn Trial,
-        log: Log,
-        cache: &Cache,
-        directory: &Path,
-        progress: &Progress,
-    ) -> Result<Conclusion> {
+    fn search(&self, means: &Means<'_>, trial: &mut dyn Trial, log: Log) -> Result<Conclusion> {
+        let Means { cache, progress, over, kernel, directory } = *means;
         let sureness = self.sureness();
         let tree = match over {
             Over::Row(_) => None,
@@ -153,7 +161,7 @@ impl Bisect {
             log,
             try_one: Box::new(|candidate, known| {
                 // The ends; what lies between git has checked out itself.
-                if let (Over::Commits(commits), lab::bisect::Candidate::Commit(commit)) = (over, candidate) {
+                if let (Over::Commits(commits), Candidate::Commit(commit)) = (over, candidate) {
                     commits.check_out(commit)?;
                 }
                 try_on(&builder, candidate, &mut *trial, &sureness, known)
@@ -227,8 +235,8 @@ impl Bisect {
     }
 
     /// What an earlier bisection of the same left.
-    fn log(&self, cache: &Cache, trial: &dyn Trial, kernel: &str, over: &Over) -> Result<Log> {
-        let what = match over {
+    fn log(&self, means: &Means<'_>, trial: &dyn Trial) -> Result<Log> {
+        let what = match means.over {
             Over::Row(row) => format!("{:?}", row.candidates),
             Over::Commits(commits) => commits.tree().display().to_string(),
         };
@@ -237,12 +245,12 @@ impl Bisect {
         let inputs = [
             ("scenario", trial.digest().as_bytes().to_vec()),
             ("kernels", content_of(&root().join("kernels"))?),
-            ("kernel", kernel.as_bytes().to_vec()),
+            ("kernel", means.kernel.as_bytes().to_vec()),
             ("over", what.into_bytes()),
             ("ends", ends.into_bytes()),
             ("sureness", sureness.into_bytes()),
         ];
-        Log::open(cache, &inputs, self.anew)
+        Log::open(means.cache, &inputs, self.anew)
     }
 }
 

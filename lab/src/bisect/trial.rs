@@ -16,6 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// So many characters of a reason are told; the rest is with the results.
+const REASON_MAX: usize = 160;
+
 /// What one run tells of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sample {
@@ -116,7 +119,7 @@ impl Trial for ScenarioTrial {
 
 /// What a result tells.
 fn sample(result: &ScenarioResult) -> Sample {
-    let reason = result.reason.lines().next().unwrap_or_default().to_owned();
+    let reason: String = result.reason.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect();
     match result.status {
         Status::Passed => Sample::Passed,
         Status::Unsupported => Sample::Unsupported(reason),
