@@ -12,7 +12,7 @@ use lab::{
     },
     cache::Cache,
     host::prerequisites::Need,
-    kernel::{self, choose},
+    kernel::{self, KernelSpec, SourceSpec, choose},
     progress::Progress,
     report::RunDirectory,
     scenario::{Found, Scenario},
@@ -237,7 +237,7 @@ impl Bisect {
     /// What an earlier bisection of the same left.
     fn log(&self, means: &Means<'_>, trial: &dyn Trial) -> Result<Log> {
         let what = match means.over {
-            Over::Row(row) => format!("{:?}", row.candidates),
+            Over::Row(row) => row.candidates.iter().map(|one| identity(means, one)).collect(),
             Over::Commits(commits) => commits.tree().display().to_string(),
         };
         let ends = format!("{:?} {:?}", self.good, self.bad);
@@ -252,6 +252,17 @@ impl Bisect {
         ];
         Log::open(means.cache, &inputs, self.anew)
     }
+}
+
+/// What changes when a candidate does: a suite may have another version of a kernel tomorrow.
+fn identity(means: &Means<'_>, candidate: &Candidate) -> String {
+    let of_build = || {
+        let Candidate::Named(name) = candidate else { return None };
+        // Other sources would have to be fetched for this.
+        let SourceSpec::Debian { .. } = KernelSpec::load(root(), name).ok()?.source else { return None };
+        Some(kernel::identify(means.cache, root(), name, means.progress).ok()?.key)
+    };
+    format!("{candidate} {:?}\n", of_build())
 }
 
 /// A directory in which nothing was left is of no use to anybody.

@@ -248,6 +248,7 @@ mod tests {
     #[test]
     fn a_run_that_tells_nothing_is_run_again_and_at_last_skipped() {
         check("..?....?...", "good: passed 9 times");
+        check("........?.", "good: passed 9 times");
         check("..?..?.?", "skipped: lost");
     }
 

@@ -170,7 +170,7 @@ mod tests {
     fn failures_are_the_same_if_the_same_is_broken() {
         let check = |a: &ScenarioResult, b: &ScenarioResult, same| match (sample(a), sample(b)) {
             (Sample::Failed(a), Sample::Failed(b)) => {
-                assert_eq!(a.fingerprint == b.fingerprint, same, "{a:?} {b:?}")
+                assert_eq!(a.fingerprint == b.fingerprint, same, "{a:?} {b:?}");
             }
             (a, b) => panic!("{a:?} {b:?}"),
         };
