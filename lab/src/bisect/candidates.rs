@@ -10,6 +10,9 @@ use crate::{
 use anyhow::{Context, Result, anyhow};
 use std::{cmp::Ordering, fmt, path::Path};
 
+/// The packages of kernels as they are shipped, of no flavour: each has its version in its name.
+const IMAGES: &str = "^linux-image-[0-9][0-9a-z.+~]*(-[0-9]+)?-arm64$";
+
 /// One kernel that may be the first that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidate {
@@ -21,6 +24,8 @@ pub enum Candidate {
         kernel: String,
         /// The suite that has it.
         suite: String,
+        /// The package.
+        package: String,
         /// The version.
         version: String,
     },
@@ -78,12 +83,12 @@ impl Builder<'_> {
         let Builder { cache, root, progress, .. } = *self;
         match candidate {
             Candidate::Named(name) => kernel::build(cache, root, name, None, progress),
-            Candidate::Package { kernel, suite, version } => {
+            Candidate::Package { kernel, suite, package, version } => {
                 let mut spec = KernelSpec::load(root, kernel)?;
-                if let SourceSpec::Debian { suite: of, version: pinned, .. }
-                | SourceSpec::DebianImage { suite: of, version: pinned, .. } = &mut spec.source
+                if let SourceSpec::Debian { suite: of, package: which, version: pinned }
+                | SourceSpec::DebianImage { suite: of, package: which, version: pinned } = &mut spec.source
                 {
-                    *of = suite.clone();
+                    (*of, *which) = (suite.clone(), package.clone());
                     *pinned = Some(version.parse::<DebianVersion>().map_err(Refused)?);
                 }
                 kernel::build_spec(cache, root, spec, progress)
@@ -152,17 +157,25 @@ impl Row {
         good: &str,
         bad: &str,
     ) -> Result<Row> {
-        let (suite, package) = match KernelSpec::load(builder.root, kernel)?.source {
-            SourceSpec::Debian { suite, package, .. } => (suite, package),
-            // That of the guest's architecture: the host's may have other versions.
-            SourceSpec::DebianImage { suite, package, .. } => (suite, format!("{package}:arm64")),
+        let source = KernelSpec::load(builder.root, kernel)?.source;
+        let apt = Apt::open(builder.cache, builder.progress)?;
+        let (suite, package) = match &source {
+            SourceSpec::Debian { suite, package, .. } | SourceSpec::DebianImage { suite, package, .. } => {
+                (suite, package)
+            }
             _ => return Err(Refused(format!("the kernel `{kernel}` is of no Debian package")).into()),
         };
-        let apt = Apt::open(builder.cache, builder.progress)?;
         let mut known = Vec::new();
-        for suite in std::iter::once(&suite).chain(suites) {
-            let versions = apt.versions(suite, &package)?;
-            known.extend(versions.into_iter().map(|version| (version, suite.clone())));
+        for suite in std::iter::once(suite).chain(suites) {
+            let packages = match source {
+                SourceSpec::DebianImage { .. } => apt.packages(suite, IMAGES)?,
+                _ => apt
+                    .versions(suite, package)?
+                    .into_iter()
+                    .map(|version| (package.clone(), version))
+                    .collect(),
+            };
+            known.extend(packages.into_iter().map(|(package, version)| [version, suite.clone(), package]));
         }
         Row::between(versions_in_order(kernel, known), good, bad)
             .with_context(|| format!("cannot bisect the versions of `{package}`"))
@@ -170,12 +183,17 @@ impl Row {
 }
 
 /// Each version once, of the first suite that has it.
-fn versions_in_order(kernel: &str, known: Vec<(String, String)>) -> Vec<Candidate> {
+fn versions_in_order(kernel: &str, known: Vec<[String; 3]>) -> Vec<Candidate> {
     let mut known = known;
     // Stable: what is equal keeps the order of the suites.
-    known.sort_by(|a, b| compare_versions(&a.0, &b.0));
-    known.dedup_by(|later, first| compare_versions(&later.0, &first.0) == Ordering::Equal);
-    let candidate = |(version, suite)| Candidate::Package { kernel: kernel.to_owned(), suite, version };
+    known.sort_by(|a, b| compare_versions(&a[0], &b[0]));
+    known.dedup_by(|later, first| compare_versions(&later[0], &first[0]) == Ordering::Equal);
+    let candidate = |[version, suite, package]: [String; 3]| Candidate::Package {
+        kernel: kernel.to_owned(),
+        suite,
+        package,
+        version,
+    };
     known.into_iter().map(candidate).collect()
 }
 
@@ -230,7 +248,7 @@ mod tests {
             ("6.12.107-1", "trixie-proposed-updates"),
             ("6.12.9-1", "sid"),
         ];
-        let known = known.map(|(version, suite)| (version.to_owned(), suite.to_owned())).to_vec();
+        let known = known.map(|(version, suite)| [version, suite, "p"].map(str::to_owned)).to_vec();
         let all = versions_in_order("6.12", known);
         let row = Row::between(all.clone(), "6.12.94-1", "6.12.107-1").unwrap();
         assert_eq!(labels(&row), ["6.12.94-1", "6.12.100-1", "6.12.107-1"]);

@@ -92,7 +92,9 @@ fn a_second_build_runs_no_make() {
     let kernel = checkout.build().unwrap();
     assert_eq!(kernel.version.to_string(), "6.12.1");
     assert_eq!((kernel.release.as_str(), kernel.source_version.as_str()), ("6.12.1", "6.12.1"));
-    assert!(kernel.config().is_set("FTRACE") && kernel.image().is_file() && kernel.vmlinux().unwrap().is_file());
+    assert!(
+        kernel.config().is_set("FTRACE") && kernel.image().is_file() && kernel.vmlinux().unwrap().is_file()
+    );
     assert!(kernel.find_module("hello").unwrap().unwrap().is_file());
     assert_eq!(kernel.find_module("other").unwrap(), None);
     let again = checkout.build().unwrap();

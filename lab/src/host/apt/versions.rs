@@ -1,6 +1,6 @@
 //! Which versions of a package a suite has, and which of two is the newer: deb-version(7).
 
-use super::Apt;
+use super::{Apt, GUEST_ARCHITECTURE};
 use anyhow::{Context, Result, bail};
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -24,6 +24,28 @@ impl Apt {
         })?;
         versions.sort_by(|a, b| compare_versions(a, b));
         Ok(versions)
+    }
+}
+
+impl Apt {
+    /// Every package of `suite` whose name is matched by `names`, a regular expression as apt knows them,
+    /// with its version for the guest: packages that have their version in their name.
+    pub fn packages(&self, suite: &str, names: &str) -> Result<Vec<(String, String)>> {
+        let root = self.root(suite)?;
+        root.refresh(self, false)?;
+        let found = root.tool("apt-cache").args(["search", "--names-only", "--", names]).run()?;
+        let names: BTreeSet<&str> = found.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = names.into_iter().map(|name| format!("{name}:{GUEST_ARCHITECTURE}"));
+        let known = root.tool("apt-cache").args(["madison", "--"]).args(names).run()?;
+        let package = |line: &str| {
+            let mut parts = line.split('|').map(str::trim);
+            let (name, version) = (parts.next()?, parts.next()?);
+            Some((name.split(':').next()?.to_owned(), version.to_owned()))
+        };
+        Ok(known.lines().filter_map(package).collect())
     }
 }
 
