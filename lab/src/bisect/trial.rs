@@ -107,7 +107,7 @@ impl Trial for ScenarioTrial {
 
     fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>> {
         let scenarios = self.options.selection.scenarios.clone();
-        self.prepared.kernels = vec![kernel.clone()];
+        self.prepared.replace_kernels(kernel.clone(), &self.progress);
         self.options.selection = Selection::all(vec![kernel.name.clone()], scenarios);
         self.options.results = self.results.join(name);
         self.options.rounds = if runs == 1 { Rounds::One } else { Rounds::Count(runs) };
