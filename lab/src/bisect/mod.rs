@@ -94,6 +94,15 @@ impl Bisection<'_> {
 
     /// Makes sure that one end is good and the other bad, and learns how the bad one fails.
     fn check_ends(&mut self, good: &Candidate, bad: &Candidate) -> Result<Known> {
+        let known = self.ends(good, bad);
+        if known.as_ref().is_err_and(|error| error.is::<Refused>()) {
+            // There is nothing to go on with, and whatever was in the way may be gone the next time.
+            self.log.finish()?;
+        }
+        known
+    }
+
+    fn ends(&mut self, good: &Candidate, bad: &Candidate) -> Result<Known> {
         let refused = |text: String| Err(Refused(text).into());
         let known = match self.verdict(bad, None, None)? {
             Verdict::Bad { failed, runs, failures } => Known::of(&self.sureness, failed, runs, &failures)

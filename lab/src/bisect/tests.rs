@@ -109,6 +109,15 @@ fn an_end_that_is_not_what_it_is_said_to_be_is_named() {
 }
 
 #[test]
+fn an_end_that_was_refused_is_tried_again() {
+    let (_directory, cache) = fresh();
+    assert!(ran(&cache, "sgb", true).result.is_err());
+    let again = ran(&cache, "ggb", true);
+    assert_eq!(again.tried, ["2", "0", "1"]);
+    assert!(again.result.is_ok());
+}
+
+#[test]
 fn one_that_was_cut_off_goes_on_where_it_stopped() {
     let (_directory, cache) = fresh();
     let first = ran(&cache, "gggg!bbb", true);
