@@ -17,11 +17,13 @@
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
-//! [`stored`] looks at what it left behind, [`repro`] makes a failure happen again from one file, and [`dump`] into the memory of its guests; [`live`] puts a
+//! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`repro`] makes a
+//! failure happen again from one file, and [`bisect`] asks since which kernel it does; [`live`] puts a
 //! machine under a person's hands.
 
 pub mod arm64;
 pub mod bench;
+pub mod bisect;
 pub mod cache;
 pub mod dump;
 pub mod guest;

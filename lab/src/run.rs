@@ -92,6 +92,14 @@ pub struct Prepared {
     pub cache: Cache,
 }
 
+impl Prepared {
+    /// Takes this kernel in place of those that are there.
+    pub fn replace_kernels(&mut self, kernel: Kernel, progress: &Progress) {
+        symbols::learn(&kernel, &self.guest, &self.snapshots, progress);
+        self.kernels = vec![kernel];
+    }
+}
+
 /// Builds what is not built yet.
 pub fn prepare(cache: &Cache, options: &Options, progress: &Progress) -> Result<Prepared> {
     let tree = options.kernel_tree.as_deref();

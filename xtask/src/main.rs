@@ -1,6 +1,7 @@
 //! `cargo xtask …`: parses the command line and prints; everything else lives in `lab`.
 
 mod bench;
+mod bisect;
 mod build;
 mod cache;
 mod check;
@@ -24,7 +25,7 @@ mod trace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use lab::{host::interrupt, kernel::SpecError, repro::ReproError, scenario::ScenarioError};
+use lab::{bisect::Refused, host::interrupt, kernel::SpecError, repro::ReproError, scenario::ScenarioError};
 use std::{fmt, path::Path, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
@@ -62,6 +63,7 @@ enum Lab {
     Kernels(list::Kernels),
     Build(build::Build),
     Diff(diff::Diff),
+    Bisect(Box<bisect::Bisect>),
     Judge(judge::Judge),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
@@ -84,6 +86,7 @@ impl Lab {
             Lab::Kernels(verb) => verb.run(),
             Lab::Build(verb) => verb.run(),
             Lab::Diff(verb) => verb.run(),
+            Lab::Bisect(verb) => verb.run(),
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),
             Lab::Merge(verb) => verb.run(),
@@ -159,11 +162,14 @@ impl fmt::Display for Usage {
 
 /// Which exit code an error means: a file or a name that the user got wrong, or the lab's own.
 fn code_of(error: &anyhow::Error) -> u8 {
-    let invalid = error.chain().any(|cause| {
+    let is_invalid = |cause: &(dyn std::error::Error + 'static)| {
         cause.is::<ScenarioError>()
             || cause.is::<SpecError>()
             || cause.is::<ReproError>()
             || cause.is::<Usage>()
-    });
+            || cause.is::<Refused>()
+    };
+    // What is added to an error as its context is found by asking the error itself.
+    let invalid = error.is::<Refused>() || error.chain().any(is_invalid);
     if invalid { exit::INVALID } else { exit::LAB }
 }

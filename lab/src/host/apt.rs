@@ -6,8 +6,10 @@
 //! without the package asked for; without a network, older lists serve, with a warning.
 
 mod choose;
+mod versions;
 
 pub use choose::Choice;
+pub use versions::compare_versions;
 
 use super::{
     interrupt::Interrupted,

@@ -10,8 +10,9 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs,
-    os::unix::process::CommandExt,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -26,6 +27,7 @@ pub struct Tool {
     directory: Option<PathBuf>,
     env: Vec<(OsString, Option<OsString>)>,
     log: Option<PathBuf>,
+    stdin: Option<Arc<OwnedFd>>,
 }
 
 impl Tool {
@@ -37,6 +39,7 @@ impl Tool {
             directory: None,
             env: Vec::new(),
             log: None,
+            stdin: None,
         }
     }
 
@@ -76,6 +79,12 @@ impl Tool {
         self
     }
 
+    /// Gives it this as stdin, instead of nothing.
+    pub fn stdin(mut self, file: impl Into<OwnedFd>) -> Tool {
+        self.stdin = Some(Arc::new(file.into()));
+        self
+    }
+
     /// Runs it to its end; a status other than 0 is an error with the tail of its output.
     /// Gives back what it wrote to stdout, or nothing if that went to a log.
     pub fn run(&self) -> Result<String> {
@@ -84,7 +93,11 @@ impl Tool {
 
     /// As [`Tool::run`], calling `watch` a few times a second while it runs.
     pub fn run_watched(&self, mut watch: impl FnMut()) -> Result<String> {
-        let mut expression = duct::cmd(&self.program, &self.args).unchecked().stdin_null();
+        let mut expression = duct::cmd(&self.program, &self.args).unchecked();
+        expression = match &self.stdin {
+            Some(file) => expression.stdin_file(file.try_clone()?),
+            None => expression.stdin_null(),
+        };
         if let Some(directory) = &self.directory {
             expression = expression.dir(directory);
         }

@@ -53,22 +53,19 @@ pub fn build(
     progress: &Progress,
 ) -> Result<Kernel> {
     let mut spec = KernelSpec::load(root, name)?;
-    let is_shipped = matches!(spec.source, SourceSpec::DebianImage { .. });
-    let wanted = match tree {
-        Some(_) if is_shipped => bail!(
+    match tree {
+        Some(_) if matches!(spec.source, SourceSpec::DebianImage { .. }) => bail!(
             "the kernel `{name}` is as it was shipped and has no fragments to build a tree with; name \
              another one, such as `{}`",
             super::DEFAULT
         ),
-        None if is_shipped => return shipped::obtain(cache, spec, progress),
         Some(tree) => {
             // Nothing is known of that one.
             spec.bugs.clear();
-            SourceSpec::Tree(std::path::absolute(tree)?)
+            of_source(cache, root, spec, &SourceSpec::Tree(std::path::absolute(tree)?), progress)
         }
-        None => spec.source.clone(),
-    };
-    of_source(cache, root, spec, &wanted, progress)
+        None => build_spec(cache, root, spec, progress),
+    }
 }
 
 /// The same of exactly this version of its Debian package, or this commit, whatever its suite or branch
@@ -82,6 +79,11 @@ pub fn build_exactly(
 ) -> Result<Kernel> {
     let mut spec = KernelSpec::load(root, name)?;
     spec.source = spec.source.exactly(version).map_err(Error::msg)?;
+    build_spec(cache, root, spec, progress)
+}
+
+/// The kernel that `spec` describes, which may differ from the file of its name; as [`build`].
+pub fn build_spec(cache: &Cache, root: &Path, spec: KernelSpec, progress: &Progress) -> Result<Kernel> {
     if matches!(spec.source, SourceSpec::DebianImage { .. }) {
         return shipped::obtain(cache, spec, progress);
     }

@@ -19,7 +19,7 @@ mod toolchain;
 mod tree;
 mod version;
 
-pub use build::{Identity, build, build_exactly, exact_version, forget_source, identify};
+pub use build::{Identity, build, build_exactly, build_spec, exact_version, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
 pub use found::{FoundBuild, find_builds};
