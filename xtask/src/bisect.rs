@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
     bisect::{
-        Bisection, Builder, Candidate, Commits, Conclusion, Log, Row, ScenarioTrial, Sureness, Trial,
-        are_named, content_of,
+        Bisection, Builder, Candidate, Commits, Conclusion, Log, ReproTrial, Row, ScenarioTrial, Sureness,
+        Trial, are_named, content_of,
         odds::{Confidence, Rate},
         try_on,
     },
@@ -15,6 +15,7 @@ use lab::{
     kernel::{self, KernelSpec, SourceSpec, choose},
     progress::Progress,
     report::RunDirectory,
+    repro::Reproducer,
     scenario::{Found, Scenario},
 };
 use regex::Regex;
@@ -25,6 +26,8 @@ use std::{
 };
 
 /// Find the first kernel, package version or commit on which a scenario fails
+///
+/// FILE is a scenario, which a good kernel passes, or a repro.yaml, whose failure is seen again on a bad one.
 ///
 /// GOOD and BAD are two kernels of kernels/*.yaml, or two versions of the Debian source package that
 /// --kernel is built from, or with --kernel-tree two commits of that git repository. That BAD fails and GOOD
@@ -44,12 +47,13 @@ use std::{
     cargo xtask lab bisect bug.yaml --good 6.12.94-1 --bad 6.12.107-1                          versions of a package\n  \
     cargo xtask lab bisect bug.yaml --kernel 7.2 --good 7.2.12-1~bpo13+1 --bad 7.2.6-1~bpo13+1   the one that mended it\n  \
     cargo xtask lab bisect bug.yaml --kernel-tree ~/linux --good v6.12 --bad HEAD              commits\n  \
+    cargo xtask lab bisect repro.yaml --good 6.1 --bad 7.2                                     a failure from its file\n  \
     cargo xtask lab bisect bug.yaml --good 6.1 --bad 7.2 --failure-rate 1                      once on each: it never flakes\n\n\
     Results go to results/<time>-bisect/, a directory for each kernel, with all verdicts in bisect.json.\n\n\
     Exit codes: 0 found, 1 among several, since some were skipped, 2 usage, or GOOD or BAD is not what it\n\
     is said to be, 3 the lab itself could not do its work.")]
 pub(crate) struct Bisect {
-    /// A scenario file
+    /// A scenario file, or a repro.yaml
     file: PathBuf,
     /// Where it passes
     #[arg(long, value_name = "GOOD")]
@@ -92,6 +96,12 @@ pub(crate) struct Bisect {
     setup: Setup,
 }
 
+/// What is run on each kernel.
+enum What {
+    Scenario(Box<(Found, Scenario)>),
+    Failure(Box<Reproducer>),
+}
+
 /// What is searched.
 enum Over {
     Row(Row),
@@ -112,16 +122,14 @@ struct Means<'a> {
 impl Bisect {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
-        let scenario = self.scenario()?;
+        let what = self.what()?;
         let known = choose(root(), &["all".to_owned()])?;
         let chosen = choose(root(), &self.kernels)?;
         let cache = self.setup.ensure(Need::Run, &progress)?;
         let (kernel, over) = self.over(&cache, &known, &chosen, &progress)?;
         let results = self.results.clone().unwrap_or_else(|| root().join("results"));
         let directory = RunDirectory::create(&results, &["bisect".to_owned()])?;
-        let jobs = thread::available_parallelism().map_or(1, usize::from);
-        let place = (directory.path().to_owned(), jobs);
-        let mut trial = ScenarioTrial::new(&cache, root(), scenario, place, &progress)?;
+        let mut trial = trial(&cache, what, directory.path(), &progress)?;
         let means = Means {
             cache: &cache,
             progress: &progress,
@@ -129,13 +137,13 @@ impl Bisect {
             kernel: &kernel,
             directory: directory.path(),
         };
-        let log = self.log(&means, &trial)?;
+        let log = self.log(&means, &*trial)?;
         if log.count() > 0 {
             let count = log.count();
             progress
                 .line(format!("going on with {count} verdicts of an earlier bisection; --anew forgets them"));
         }
-        let conclusion = self.search(&means, &mut trial, log);
+        let conclusion = self.search(&means, &mut *trial, log);
         let conclusion = conclusion.inspect_err(|_| remove_empty(directory.path()))?;
         println!("{conclusion}");
         if let (Over::Commits(commits), [Candidate::Commit(commit)]) = (&over, &conclusion.first[..]) {
@@ -190,10 +198,13 @@ impl Bisect {
         }
     }
 
-    fn scenario(&self) -> Result<(Found, Scenario)> {
+    fn what(&self) -> Result<What> {
+        if Reproducer::is_meant(&self.file) {
+            return Ok(What::Failure(Box::new(Reproducer::read(&self.file)?)));
+        }
         let mut scenarios = selected(std::slice::from_ref(&self.file), self.filter.as_ref())?;
         match scenarios.len() {
-            1 => Ok(scenarios.remove(0)),
+            1 => Ok(What::Scenario(Box::new(scenarios.remove(0)))),
             count => {
                 let names: Vec<_> =
                     scenarios.iter().take(5).map(|(found, _)| format!("`{}`", found.name)).collect();
@@ -252,6 +263,19 @@ impl Bisect {
         ];
         Log::open(means.cache, &inputs, self.anew)
     }
+}
+
+fn trial(cache: &Cache, what: What, results: &Path, progress: &Progress) -> Result<Box<dyn Trial>> {
+    let results = results.to_owned();
+    Ok(match what {
+        What::Scenario(scenario) => {
+            let jobs = thread::available_parallelism().map_or(1, usize::from);
+            Box::new(ScenarioTrial::new(cache, root(), *scenario, (results, jobs), progress)?)
+        }
+        What::Failure(reproducer) => {
+            Box::new(ReproTrial::new(cache, root(), *reproducer, results, progress)?)
+        }
+    })
 }
 
 /// What changes when a candidate does: a suite may have another version of a kernel tomorrow.

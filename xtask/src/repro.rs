@@ -90,7 +90,7 @@ impl Repro {
             let last = tally.last.as_deref().unwrap_or_default();
             progress.suspend(|| println!("{text}{last}"));
         };
-        let (_, directory) = ready.run(&results, rounds, &progress, finished)?;
+        let (_, directory) = ready.run(&results, rounds, false, &progress, finished)?;
         if self.repeat.is_some() {
             println!("{}", tally.summary());
         }

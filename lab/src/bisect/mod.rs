@@ -20,7 +20,7 @@ pub use git::Commits;
 pub use judge::{Known, Sureness, Verdict};
 pub use log::{Log, content_of};
 pub use search::{Answer, Left};
-pub use trial::{Failure, Sample, ScenarioTrial, Trial};
+pub use trial::{Failure, ReproTrial, Sample, ScenarioTrial, Trial};
 
 use crate::host::interrupt;
 use anyhow::{Context, Result};

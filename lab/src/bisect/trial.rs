@@ -5,16 +5,14 @@ use crate::{
     kernel::Kernel,
     progress::Progress,
     report::ScenarioResult,
+    repro::{self, Ready, Reproducer},
     run::{Options, Prepared, prepare, run, schedule::Rounds, select::Selection},
-    scenario::{Found, Scenario},
-    verdict::{OutcomeStatus, Status},
+    scenario::{self, Found, Scenario},
+    verdict::Status,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// So many characters of a reason are told; the rest is with the results.
 const REASON_MAX: usize = 160;
@@ -56,6 +54,8 @@ pub trait Trial {
 /// A scenario, which passes on a good kernel.
 pub struct ScenarioTrial {
     name: String,
+    /// Of a matrix, one cell.
+    text: String,
     digest: String,
     results: PathBuf,
     prepared: Prepared,
@@ -72,9 +72,8 @@ impl ScenarioTrial {
         (results, jobs): (PathBuf, usize),
         progress: &Progress,
     ) -> Result<ScenarioTrial> {
-        let text =
-            fs::read(&found.path).with_context(|| format!("cannot read `{}`", found.path.display()))?;
-        let digest = KeyBuilder::default().input("name", &found.name).input("text", text).finish("scenario");
+        let text = scenario::bound(&found)?;
+        let digest = KeyBuilder::default().input("name", &found.name).input("text", &text).finish("scenario");
         let name = found.name.clone();
         let options = Options {
             root: root.to_owned(),
@@ -92,7 +91,7 @@ impl ScenarioTrial {
         };
         let prepared = prepare(cache, &options, progress)?;
         let digest = digest.as_str().to_owned();
-        Ok(ScenarioTrial { name, digest, results, prepared, options, progress: progress.clone() })
+        Ok(ScenarioTrial { name, text, digest, results, prepared, options, progress: progress.clone() })
     }
 }
 
@@ -107,45 +106,86 @@ impl Trial for ScenarioTrial {
 
     fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>> {
         let scenarios = self.options.selection.scenarios.clone();
-        self.prepared.replace_kernels(kernel.clone(), &self.progress);
+        let mut kernel = kernel.clone();
+        // Whether it is a known bug is not what is asked.
+        kernel.spec.bugs.clear();
         self.options.selection = Selection::all(vec![kernel.name.clone()], scenarios);
+        self.prepared.replace_kernels(kernel, &self.progress);
         self.options.results = self.results.join(name);
-        self.options.rounds = if runs == 1 { Rounds::One } else { Rounds::Count(runs) };
+        self.options.rounds = rounds(runs);
         self.options.fail_fast = until_fail;
         let (results, _) = run(&self.prepared, &self.options, &self.progress, |_, _| {})?;
-        Ok(results.scenarios.iter().map(sample).collect())
+        Ok(results.scenarios.iter().map(|result| sample(result, &self.text)).collect())
     }
 }
 
-/// What a result tells.
-fn sample(result: &ScenarioResult) -> Sample {
-    let reason: String = result.reason.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect();
-    match result.status {
-        Status::Passed => Sample::Passed,
-        Status::Unsupported => Sample::Unsupported(reason),
-        Status::Inconclusive | Status::LabError => Sample::Nothing(format!("{}: {reason}", result.status)),
-        status => {
-            let fingerprint = format!("{status}: {}", broken(result));
-            Sample::Failed(Failure { fingerprint, reason: format!("{status}: {reason}") })
-        }
+/// A failure from its file, which is seen again on a bad kernel.
+pub struct ReproTrial {
+    reproducer: Reproducer,
+    digest: String,
+    cache: Cache,
+    root: PathBuf,
+    results: PathBuf,
+    progress: Progress,
+}
+
+impl ReproTrial {
+    /// Results go below `results`.
+    pub fn new(
+        cache: &Cache,
+        root: &Path,
+        reproducer: Reproducer,
+        results: PathBuf,
+        progress: &Progress,
+    ) -> Result<ReproTrial> {
+        let digest = KeyBuilder::default().input("text", reproducer.to_yaml()?).finish("reproducer");
+        Ok(ReproTrial {
+            reproducer,
+            digest: digest.as_str().to_owned(),
+            cache: cache.clone(),
+            root: root.to_owned(),
+            results,
+            progress: progress.clone(),
+        })
     }
 }
 
-/// What of the kernel or of the scenario is broken: the same for failures that are the same.
-fn broken(result: &ScenarioResult) -> String {
-    if matches!(result.status, Status::Panic | Status::Oops | Status::Splat) {
-        let meant = || result.splats.iter().filter(|splat| !splat.allowed);
-        let named = meant().find(|splat| splat.status == result.status).or(meant().next());
-        return named.map(|splat| splat.fingerprint.clone()).unwrap_or_default();
+impl Trial for ReproTrial {
+    fn name(&self) -> &str {
+        &self.reproducer.name
     }
-    if result.status != Status::Failed {
-        return String::new();
+
+    fn digest(&self) -> &str {
+        &self.digest
     }
-    if let Some(step) = result.steps.iter().find(|step| !step.passed) {
-        return step.text.clone();
+
+    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>> {
+        let ready = Ready::new(&self.cache, &self.root, &self.reproducer, Some(kernel), &self.progress)?;
+        let results = self.results.join(name);
+        let (results, _) = ready.run(&results, rounds(runs), until_fail, &self.progress, |_, _| {})?;
+        Ok(results.scenarios.iter().map(|result| sample(result, &self.reproducer.scenario)).collect())
     }
-    let failed = result.expectations.iter().find(|outcome| outcome.status == OutcomeStatus::Failed);
-    failed.map(|outcome| outcome.text.clone()).unwrap_or_default()
+}
+
+/// One run carries no number.
+fn rounds(runs: u32) -> Rounds {
+    if runs == 1 { Rounds::One } else { Rounds::Count(runs) }
+}
+
+/// What a result of the scenario with this text tells.
+fn sample(result: &ScenarioResult, scenario: &str) -> Sample {
+    let shortened =
+        |reason: &str| reason.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect();
+    let reason: String = shortened(&result.reason);
+    match (result.status, repro::Failure::of(result, scenario)) {
+        (Status::Passed, _) => Sample::Passed,
+        (Status::Unsupported, _) => Sample::Unsupported(reason),
+        (Status::Inconclusive, _) | (_, None) => Sample::Nothing(format!("{}: {reason}", result.status)),
+        (status, Some(failure)) => Sample::Failed(Failure {
+            fingerprint: failure.fingerprint,
+            reason: format!("{status}: {reason}"),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +193,7 @@ mod tests {
     use super::*;
     use crate::{
         report::{StepResult, fixture::result},
-        verdict::Outcome,
+        verdict::{Outcome, OutcomeStatus},
     };
 
     fn failed(step: bool, expectation: &str, reason: &str) -> ScenarioResult {
@@ -168,7 +208,7 @@ mod tests {
 
     #[test]
     fn failures_are_the_same_if_the_same_is_broken() {
-        let check = |a: &ScenarioResult, b: &ScenarioResult, same| match (sample(a), sample(b)) {
+        let check = |a: &ScenarioResult, b: &ScenarioResult, same| match (sample(a, ""), sample(b, "")) {
             (Sample::Failed(a), Sample::Failed(b)) => {
                 assert_eq!(a.fingerprint == b.fingerprint, same, "{a:?} {b:?}");
             }
@@ -183,9 +223,9 @@ mod tests {
 
     #[test]
     fn what_is_not_the_kernels_tells_nothing() {
-        assert_eq!(sample(&result("a", Status::Passed)), Sample::Passed);
-        assert!(matches!(sample(&result("a", Status::Unsupported)), Sample::Unsupported(_)));
-        assert!(matches!(sample(&result("a", Status::Inconclusive)), Sample::Nothing(_)));
-        assert!(matches!(sample(&result("a", Status::LabError)), Sample::Nothing(_)));
+        assert_eq!(sample(&result("a", Status::Passed), ""), Sample::Passed);
+        assert!(matches!(sample(&result("a", Status::Unsupported), ""), Sample::Unsupported(_)));
+        assert!(matches!(sample(&result("a", Status::Inconclusive), ""), Sample::Nothing(_)));
+        assert!(matches!(sample(&result("a", Status::LabError), ""), Sample::Nothing(_)));
     }
 }

@@ -137,6 +137,11 @@ pub struct ReproError {
 }
 
 impl Reproducer {
+    /// Whether a file means to be one, by a field that no scenario has.
+    pub fn is_meant(path: &Path) -> bool {
+        read(path).is_ok_and(|text| text.lines().any(|line| line.starts_with("verdict:")))
+    }
+
     /// Reads a file, whoever it is from.
     ///
     /// # Errors

@@ -100,7 +100,8 @@ impl Ready {
             .with_context(|| format!("cannot write `{}`", path.display()))?;
         let scenario = reproducer.scenario(&path)?;
         let found = Found { name: reproducer.name.clone(), path };
-        let prepared = Prepared { kernels: vec![kernel], guest, snapshots, cache: cache.clone() };
+        let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, cache: cache.clone() };
+        prepared.replace_kernels(kernel, progress);
         Ok(Ready { place, prepared, found, scenario, reproducer: reproducer.clone() })
     }
 
@@ -149,11 +150,12 @@ impl Ready {
         Ok((self.outcome(&result)?, Failure::of(&result, &self.reproducer.scenario)))
     }
 
-    /// Runs it as any scenario, with results that stay.
+    /// Runs it as any scenario, with results that stay; until it does not pass, if `until_fail` is set.
     pub fn run(
         &self,
         results: &Path,
         rounds: Rounds,
+        until_fail: bool,
         progress: &Progress,
         finished: impl FnMut(&ScenarioResult, &Path) + Send,
     ) -> Result<(Results, PathBuf)> {
@@ -166,8 +168,8 @@ impl Ready {
             jobs: 1,
             results: results.to_owned(),
             rounds,
-            fail_fast: false,
-            forget_passes: false,
+            fail_fast: until_fail,
+            forget_passes: until_fail,
             shuffle: None,
             shard: None,
             cases: None,
