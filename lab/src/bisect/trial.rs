@@ -199,7 +199,7 @@ mod tests {
     fn failed(step: bool, expectation: &str, reason: &str) -> ScenarioResult {
         let outcome = |text: &str, status| Outcome { text: text.into(), status, detail: reason.into() };
         ScenarioResult {
-            reason: reason.to_owned(),
+            reason: format!("{expectation}: {reason}"),
             steps: vec![StepResult { text: "read: trace".into(), passed: step, ..StepResult::default() }],
             expectations: vec![outcome(expectation, OutcomeStatus::Failed)],
             ..result("a", Status::Failed)
