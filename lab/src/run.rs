@@ -5,6 +5,7 @@
 
 mod ahead;
 mod boot;
+mod case;
 pub mod fleet;
 pub mod known;
 mod reader;
@@ -20,22 +21,21 @@ use crate::{
     guest::{self, Guest},
     host::interrupt,
     kernel::{self, Kernel},
-    machine::{Death, Machine, MachineSpec, Snapshots, VMCORE},
-    plan::{self, unmet},
+    machine::{MachineSpec, Snapshots},
+    plan::unmet,
     progress::{Progress, Task},
-    recording::{self, Recording},
     report::{self, Host, Qemu, Results, RunDirectory, ScenarioResult},
     repro,
-    scenario::{Found, Fresh, Scenario},
-    stored::{self, SCENARIO},
-    verdict::{self, Status, Verdict},
+    scenario::Fresh,
+    verdict::Status,
 };
 use ahead::Ahead;
 use anyhow::{Context, Result, bail};
 pub(crate) use boot::boot_userland;
 pub use boot::machine_spec;
 pub(crate) use boot::machine_with;
-use boot::{boot, for_crash, programs};
+pub use case::one;
+use case::{lab_error, repeat};
 use schedule::{Case, Rounds, Schedule, Turn};
 use select::Selection;
 use std::{
@@ -47,7 +47,6 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
 };
 use store::{Store, empty_results};
 use times::Times;
@@ -306,136 +305,4 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
 /// Those that the lab may use.
 fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// One scenario on one kernel, from power-on to verdict. An error is the lab's own; whatever the
-/// guest does is a verdict.
-pub fn one(
-    kernel: &Kernel,
-    guest: &Guest,
-    snapshots: &Snapshots,
-    found: &Found,
-    scenario: &Scenario,
-    run: &Path,
-) -> Result<ScenarioResult> {
-    let machine = |spec: &MachineSpec, place: &Path| Machine::pristine(spec, snapshots, place);
-    repeat(kernel, guest, machine, found, scenario, None, run)
-}
-
-/// One of several runs of a scenario on a kernel, each with a directory of its own. `pristine` has a
-/// machine that has just booted.
-fn repeat(
-    kernel: &Kernel,
-    guest: &Guest,
-    pristine: impl FnOnce(&MachineSpec, &Path) -> Result<Machine, Death>,
-    found: &Found,
-    scenario: &Scenario,
-    repeat: Option<u32>,
-    run: &Path,
-) -> Result<ScenarioResult> {
-    let started = Instant::now();
-    let mut relative = format!("{}/{}", kernel.name, found.name);
-    if let Some(number) = repeat {
-        relative += &format!("@{number}");
-    }
-    let (verdict, recording) = match unmet(scenario, kernel).or(reader::missing(scenario, kernel)?) {
-        Some(reason) => {
-            (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
-        }
-        None => {
-            let place = report::Place::new(run, &relative)?;
-            fs::copy(&found.path, place.path().join(SCENARIO))
-                .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, pristine, scenario, place.path());
-            let verdict = judge(scenario, &recording, place.path());
-            place.put()?;
-            (verdict, recording)
-        }
-    };
-    Ok(ScenarioResult {
-        name: found.name.clone(),
-        kernel: kernel.name.clone(),
-        repeat,
-        status: verdict.status,
-        reason: verdict.reason,
-        seconds: started.elapsed().as_secs_f64(),
-        vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
-        reproducer: None,
-        directory: relative,
-        steps: recording.steps,
-        expectations: verdict.expectations,
-        splats: recording.splats,
-        stacks: recording.stacks,
-        left_behind: recording.left.into_iter().map(|left| left.text).collect(),
-        notes: recording.notes,
-    })
-}
-
-/// The result of a scenario that the lab could not run.
-fn lab_error(kernel: &Kernel, found: &Found, repeat: Option<u32>, error: &anyhow::Error) -> ScenarioResult {
-    ScenarioResult {
-        name: found.name.clone(),
-        kernel: kernel.name.clone(),
-        repeat,
-        status: Status::LabError,
-        reason: format!("{error:#}"),
-        seconds: 0.0,
-        directory: String::new(),
-        vmcore: None,
-        reproducer: None,
-        steps: Vec::new(),
-        expectations: Vec::new(),
-        splats: Vec::new(),
-        stacks: Vec::new(),
-        left_behind: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-fn record(
-    kernel: &Kernel,
-    guest: &Guest,
-    pristine: impl FnOnce(&MachineSpec, &Path) -> Result<Machine, Death>,
-    scenario: &Scenario,
-    directory: &Path,
-) -> Recording {
-    let modules = match guest.modules.of(scenario, kernel) {
-        Ok(modules) => modules,
-        Err(error) => {
-            return Recording::of_death(Death::Lab(error), "building its modules");
-        }
-    };
-    if let Err(error) = guest.selftests.prepare(scenario, kernel) {
-        return Recording::of_death(Death::Lab(error), "building its selftests");
-    }
-    let mut spec = match machine_spec(kernel, guest) {
-        Ok(spec) => spec,
-        Err(error) => return Recording::of_death(Death::Lab(error), "preparing its machine"),
-    };
-    spec.cmdline.extend(plan::cmdline(scenario));
-    if scenario.attaches_crash() {
-        boot::fit_for_crash(&mut spec, kernel);
-    }
-    let machine = match (&scenario.userland, scenario.fresh) {
-        (Some(wanted), _) => boot_userland(&spec, wanted, guest, directory, |tree| {
-            let mut shared = programs(scenario, guest, tree)?;
-            if scenario.attaches_crash() {
-                shared.extend(for_crash(kernel, guest, &modules)?);
-            }
-            Ok(shared)
-        }),
-        (None, Fresh::Snapshot) => pristine(&spec, directory),
-        (None, Fresh::Boot) => boot(spec, scenario.bootconfig.as_ref(), directory),
-    };
-    match machine {
-        Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
-        Err(death) => Recording::of_death(death, "booting"),
-    }
-}
-
-/// Only a whole recording whose expectations hold is a pass.
-fn judge(scenario: &Scenario, recording: &Recording, directory: &Path) -> Verdict {
-    let outcomes =
-        if recording.trace { stored::judge_again(directory, Some(scenario)) } else { Ok(Vec::new()) };
-    verdict::conclude(recording, outcomes)
 }
