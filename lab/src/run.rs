@@ -49,6 +49,7 @@ use std::{
     thread,
 };
 use store::{Store, empty_results};
+pub(crate) use symbols::CAT_SOURCE;
 use times::Times;
 
 /// What to run, and how.

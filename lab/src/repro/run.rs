@@ -15,7 +15,7 @@ use crate::{
     machine::Snapshots,
     progress::Progress,
     report::{Results, ScenarioResult, printable},
-    run::{self, Options, Prepared, schedule::Rounds, select::Selection},
+    run::{self, CAT_SOURCE, Options, Prepared, schedule::Rounds, select::Selection},
     scenario::{Found, Scenario},
     verdict::Status,
 };
@@ -84,6 +84,7 @@ impl Ready {
         for directory in ["guest/workloads", "guest/modules"] {
             fs::create_dir_all(place.path().join(directory))?;
         }
+        bring_reader(root, place.path())?;
         let mut kernel = match kernel {
             Some(kernel) => {
                 describe(kernel, root, place.path());
@@ -192,6 +193,15 @@ impl Ready {
             },
         })
     }
+}
+
+/// What the lab itself reads a guest's long files by, unless the file has one of its own.
+fn bring_reader(root: &Path, place: &Path) -> Result<()> {
+    let (from, to) = (root.join(CAT_SOURCE), place.join(CAT_SOURCE));
+    if !to.exists() {
+        fs::copy(&from, &to).with_context(|| format!("cannot copy `{}`", from.display()))?;
+    }
+    Ok(())
 }
 
 /// How a failure differs from what it was.

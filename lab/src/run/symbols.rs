@@ -2,6 +2,7 @@
 
 use super::machine_spec;
 use crate::{
+    cache::Cache,
     guest::Guest,
     kernel::Kernel,
     machine::{Death, Machine, Snapshots},
@@ -24,8 +25,9 @@ const UNTAKEN: u32 = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LISTEN_MILLIS: u32 = 1000;
 
-/// The workload that copies a file to its stdout, and where it goes.
+/// The workload that copies a file to its stdout, where it goes, and its source in a checkout.
 const CAT: (&str, &str) = ("cat", "/workloads/cat");
+pub(crate) const CAT_SOURCE: &str = "guest/workloads/cat.c";
 
 /// Asks a guest where the kernel's functions are, unless that is known. A guest that does not boot is
 /// told of where a scenario needs one.
@@ -34,13 +36,13 @@ pub(super) fn learn(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots, progr
         return;
     }
     let _task = progress.task(format!("asking {} for its symbols", kernel.name), None);
-    if let Err(error) = ask(kernel, guest, snapshots) {
+    if let Err(error) = kernel.cache().and_then(|cache| ask(kernel, guest, snapshots, &cache)) {
         progress.line(format!("warning: cannot tell the functions of {}: {error:#}", kernel.name));
     }
 }
 
-fn ask(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots) -> Result<()> {
-    let place = tempfile::tempdir().context("cannot make a temporary directory")?;
+fn ask(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots, cache: &Cache) -> Result<()> {
+    let place = tempfile::tempdir_in(cache.directory("symbols")?).context("cannot make a directory")?;
     let program = guest.workloads.get(CAT.0).context("there is no workload `cat`")?;
     let mut machine = Machine::pristine(&machine_spec(kernel, guest)?, snapshots, place.path())?;
     push(&mut machine, program)?;
