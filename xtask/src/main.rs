@@ -14,6 +14,7 @@ mod judge;
 mod list;
 mod matrix;
 mod merge;
+mod resolve;
 mod run;
 mod schema;
 mod setup;
@@ -68,6 +69,7 @@ enum Lab {
     Crash(crash::Crash),
     Shell(shell::Shell),
     Gdb(gdb::Gdb),
+    Resolve(resolve::Resolve),
     Schema(schema::Schema),
 }
 
@@ -88,6 +90,7 @@ impl Lab {
             Lab::Crash(verb) => verb.run(),
             Lab::Shell(verb) => verb.run(),
             Lab::Gdb(verb) => verb.run(),
+            Lab::Resolve(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }
