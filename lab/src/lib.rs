@@ -32,6 +32,7 @@ pub mod kernel;
 pub mod live;
 pub mod machine;
 pub mod plan;
+pub mod probe;
 pub mod progress;
 pub mod recording;
 pub mod report;

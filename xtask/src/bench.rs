@@ -25,6 +25,8 @@ enum Name {
     Boot,
     /// A pristine machine for each scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
+    /// Paths through structs: one from nothing, and a hundred together
+    Resolve,
     /// A million events: decode and judge against trace-cmd report, and raw drain against text
     Trace,
     /// A whole Debian userland: its boot beside vmtest's own, crash's attach, and drgn's look
@@ -42,6 +44,7 @@ impl Bench {
         let figures = match self.name {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Isolation => bench::isolation(&cache, root(), &env::current_exe()?, &progress)?,
+            Name::Resolve => bench::resolve(&cache, root(), &progress)?,
             Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Userland => bench::userland(&cache, root(), &progress)?,
         };

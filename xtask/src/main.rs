@@ -17,6 +17,7 @@ mod matrix;
 mod merge;
 mod minimize;
 mod repro;
+mod resolve;
 mod run;
 mod schema;
 mod setup;
@@ -74,6 +75,7 @@ enum Lab {
     Crash(crash::Crash),
     Shell(shell::Shell),
     Gdb(gdb::Gdb),
+    Resolve(resolve::Resolve),
     Schema(schema::Schema),
 }
 
@@ -97,6 +99,7 @@ impl Lab {
             Lab::Crash(verb) => verb.run(),
             Lab::Shell(verb) => verb.run(),
             Lab::Gdb(verb) => verb.run(),
+            Lab::Resolve(verb) => verb.run(),
             Lab::Schema(verb) => verb.run(),
         }
     }

@@ -3,12 +3,14 @@
 mod boot;
 mod growth;
 mod isolation;
+mod resolve;
 mod stock;
 mod trace;
 mod userland;
 
 pub use boot::boot;
 pub use isolation::isolation;
+pub use resolve::resolve;
 pub use trace::trace;
 pub use userland::userland;
 

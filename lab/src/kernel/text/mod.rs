@@ -272,7 +272,8 @@ impl Binary {
     }
 }
 
-fn map(path: &Path) -> Result<Mmap> {
+/// A file of a build, mapped.
+pub(crate) fn map(path: &Path) -> Result<Mmap> {
     let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
     // SAFETY: what is mapped is a finished build in the cache, which is replaced as a whole and not
     // written to; were it cut short all the same, this process would end, and nothing be corrupted.

@@ -8,10 +8,8 @@ use super::{
     elf::{Elf, Slice},
 };
 use anyhow::{Context, Result};
-use memmap2::Mmap;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     path::{Component, Path, PathBuf},
 };
 
@@ -54,10 +52,7 @@ pub fn decode(splats: &mut [Splat], binaries: &Binaries) -> Result<()> {
 
 /// Decodes the frames that are in one file.
 fn decode_of(splats: &mut [Splat], module: Option<&str>, path: &Path, roots: &[PathBuf]) -> Result<()> {
-    let file = File::open(path).context("cannot open it")?;
-    // SAFETY: what is mapped is a finished build in the cache, which is replaced as a whole and not
-    // written to; were it cut short all the same, this process would end, and nothing be corrupted.
-    let map = unsafe { Mmap::map(&file) }.context("cannot map it")?;
+    let map = crate::kernel::text::map(path)?;
     let elf = Elf::parse(&map)?;
     let wanted: BTreeSet<String> = splats
         .iter()

@@ -1,0 +1,415 @@
+//! `file->f_inode->i_sb->s_type->name:string` → [`Path`]: what C would make of it, as far as a probe can
+//! follow it, and the format behind it.
+//!
+//! ```text
+//! path    = value [":" format]
+//! value   = "*" value | "&" value | "(" type ")" value | postfix
+//! postfix = ( NAME | "$arg" N | "$retval" | "(" value ")" ) ( "->" NAME | "." NAME | "[" N "]" )*
+//! type    = { "const" | "volatile" } ( "struct" NAME | "union" NAME | "enum" NAME | NAME… ) { "*" | "__user" }
+//! ```
+
+use super::types::Named;
+use std::ops::Range;
+
+/// The most operators in one path. Each level of pointers is a fetch of the kernel, which allows fewer.
+const DEPTH_MAX: usize = 32;
+
+/// A path, parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    pub(super) value: Value,
+    /// What is written behind the colon, for the kernel to check.
+    pub(super) format: Option<String>,
+}
+
+/// A value, and where in the text it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) is: Kind,
+    pub(super) at: Range<usize>,
+}
+
+/// What a value is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A parameter.
+    Parameter(String),
+    /// `$argN`, from 1.
+    Argument(u32),
+    /// `$retval`
+    Returned,
+    /// `*x`
+    Pointee(Box<Value>),
+    /// `&x`
+    Address(Box<Value>),
+    /// `(T)x`
+    Cast(Type, Box<Value>),
+    /// `x->name`, or `x.name` where `arrow` is not set.
+    Member { of: Box<Value>, name: String, arrow: bool },
+    /// `x[number]`
+    Element { of: Box<Value>, number: u64 },
+}
+
+/// The type of a cast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Type {
+    pub(super) kind: Named,
+    /// As BTF names it.
+    pub(super) name: String,
+    /// How many stars it has.
+    pub(super) pointers: u32,
+    /// Whether what the last star points to is the user's.
+    pub(super) user: bool,
+}
+
+/// Why a path cannot be followed, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PathError {
+    /// What is wrong.
+    pub message: String,
+    /// Which bytes of the path it is about.
+    pub at: Range<usize>,
+}
+
+impl PathError {
+    /// The path with a caret below what the error is about, as the kernel's `error_log` has it.
+    pub fn shown(&self, path: &str) -> String {
+        let blanks = path.get(..self.at.start).map_or(0, |before| before.chars().count());
+        format!("{}\n  {path}\n  {}^", self.message, " ".repeat(blanks))
+    }
+}
+
+/// What C calls its numbers, in any order of the words, and what BTF calls them.
+const NUMBERS: [(&[&str], &str); 10] = [
+    (&["char"], "char"),
+    (&["signed", "char"], "signed char"),
+    (&["unsigned", "char"], "unsigned char"),
+    (&["short"], "short int"),
+    (&["unsigned", "short"], "short unsigned int"),
+    (&["unsigned"], "unsigned int"),
+    (&["long"], "long int"),
+    (&["unsigned", "long"], "long unsigned int"),
+    (&["long", "long"], "long long int"),
+    (&["unsigned", "long", "long"], "long long unsigned int"),
+];
+
+/// Words that a number's type is made of.
+const NUMBER_WORDS: [&str; 6] = ["char", "short", "int", "long", "signed", "unsigned"];
+
+impl Path {
+    /// # Errors
+    /// It is no path; the error says where.
+    pub(super) fn parse(text: &str) -> Result<Path, PathError> {
+        let mut parser = Parser { text, at: 0, depth: 0 };
+        let value = parser.value()?;
+        parser.blanks();
+        let format = match parser.rest() {
+            "" => None,
+            rest if rest.starts_with(':') && rest.len() > 1 => Some(rest[1..].to_owned()),
+            _ => return Err(parser.expected("`->`, `.`, `[` or `:FORMAT`")),
+        };
+        Ok(Path { value, format })
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn blanks(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    }
+
+    /// Goes behind `token`, if it comes next.
+    fn takes(&mut self, token: &str) -> bool {
+        self.blanks();
+        let is_next = self.rest().starts_with(token);
+        if is_next {
+            self.at += token.len();
+        }
+        is_next
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        self.blanks();
+        let rest = self.rest();
+        let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let word = &rest[..end];
+        let is_name = word.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
+        is_name.then(|| {
+            self.at += end;
+            word
+        })
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.blanks();
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number = rest[..end].parse().ok()?;
+        self.at += end;
+        Some(number)
+    }
+
+    fn expected(&self, what: &str) -> PathError {
+        let found = self.rest().chars().next().map_or("the end".to_owned(), |c| format!("`{c}`"));
+        PathError { message: format!("expected {what}, not {found}"), at: self.at..self.text.len() }
+    }
+
+    fn deeper(&mut self) -> Result<(), PathError> {
+        self.depth += 1;
+        match self.depth > DEPTH_MAX {
+            true => Err(PathError {
+                message: format!("more than {DEPTH_MAX} operators"),
+                at: self.at..self.text.len(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, PathError> {
+        self.deeper()?;
+        self.blanks();
+        let start = self.at;
+        let is = if self.takes("*") {
+            Kind::Pointee(Box::new(self.value()?))
+        } else if self.rest().starts_with('&') {
+            self.at += 1;
+            Kind::Address(Box::new(self.value()?))
+        } else if let Some(of) = self.cast()? {
+            Kind::Cast(of, Box::new(self.value()?))
+        } else {
+            return self.postfix();
+        };
+        Ok(Value { is, at: start..self.at })
+    }
+
+    /// `(T)`, or nothing where the parenthesis holds a value.
+    fn cast(&mut self) -> Result<Option<Type>, PathError> {
+        let start = self.at;
+        if !self.takes("(") {
+            return Ok(None);
+        }
+        let found = self.type_name()?;
+        // `(x)->y` and `(x)` are values; `(x)y` and `(x *)y` are casts.
+        let is_cast = found.as_ref().is_some_and(|found| {
+            let mut behind = Parser { text: self.text, at: self.at, depth: 0 };
+            let closed = behind.takes(")");
+            behind.blanks();
+            let begins = |c: char| c == '_' || c.is_ascii_alphabetic() || "*&($".contains(c);
+            closed && (found.pointers > 0 || behind.rest().starts_with(begins))
+        });
+        match (found, is_cast) {
+            (Some(found), true) => {
+                self.takes(")");
+                Ok(Some(found))
+            }
+            _ => {
+                self.at = start;
+                Ok(None)
+            }
+        }
+    }
+
+    fn type_name(&mut self) -> Result<Option<Type>, PathError> {
+        let start = self.at;
+        let mut words = Vec::new();
+        let mut user = false;
+        while let Some(word) = self.word() {
+            match word {
+                "const" | "volatile" => {}
+                "__user" => user = true,
+                word => words.push(word),
+            }
+        }
+        let (kind, name) = match words[..] {
+            [] => return Ok(None),
+            ["struct", name] => (Named::Struct, name.to_owned()),
+            ["union", name] => (Named::Union, name.to_owned()),
+            ["enum", name] => (Named::Enum, name.to_owned()),
+            _ if words.iter().all(|word| NUMBER_WORDS.contains(word)) => {
+                let Some(name) = number_type(&words) else {
+                    let message = format!("`{}` is no type", words.join(" "));
+                    return Err(PathError { message, at: start..self.at });
+                };
+                (Named::Plain, name.to_owned())
+            }
+            [name] => (Named::Plain, name.to_owned()),
+            _ => return Ok(None),
+        };
+        let mut pointers = 0;
+        loop {
+            if self.takes("*") {
+                pointers += 1;
+            } else if self.rest().starts_with("__user") {
+                self.at += "__user".len();
+                user = true;
+            } else if self.rest().starts_with("const") {
+                self.at += "const".len();
+            } else {
+                break;
+            }
+            self.deeper()?;
+        }
+        Ok(Some(Type { kind, name, pointers, user }))
+    }
+
+    fn postfix(&mut self) -> Result<Value, PathError> {
+        let start = self.at;
+        let mut value = self.primary()?;
+        loop {
+            let arrow = self.takes("->");
+            let is = if arrow || self.takes(".") {
+                let Some(name) = self.word() else { return Err(self.expected("a member's name")) };
+                Kind::Member { of: Box::new(value), name: name.to_owned(), arrow }
+            } else if self.takes("[") {
+                let Some(number) = self.number() else { return Err(self.expected("a number")) };
+                if !self.takes("]") {
+                    return Err(self.expected("`]`"));
+                }
+                Kind::Element { of: Box::new(value), number }
+            } else {
+                return Ok(value);
+            };
+            self.deeper()?;
+            value = Value { is, at: start..self.at };
+        }
+    }
+
+    fn primary(&mut self) -> Result<Value, PathError> {
+        let start = self.at;
+        if self.takes("(") {
+            let value = self.value()?;
+            return match self.takes(")") {
+                true => Ok(value),
+                false => Err(self.expected("`)`")),
+            };
+        }
+        let is = if self.takes("$") {
+            match self.word() {
+                Some("retval") => Kind::Returned,
+                Some(word) => match word.strip_prefix("arg").and_then(|number| number.parse().ok()) {
+                    Some(number @ 1..) => Kind::Argument(number),
+                    _ => {
+                        let message = format!("`${word}` has no type, expected $argN or $retval");
+                        return Err(PathError { message, at: start..self.at });
+                    }
+                },
+                None => return Err(self.expected("argN or retval")),
+            }
+        } else {
+            match self.word() {
+                Some(word) => Kind::Parameter(word.to_owned()),
+                None => return Err(self.expected("a parameter")),
+            }
+        };
+        Ok(Value { is, at: start..self.at })
+    }
+}
+
+/// What BTF calls the number of these words.
+fn number_type(words: &[&str]) -> Option<&'static str> {
+    let sorted = |words: &[&str]| {
+        let mut words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        words.sort();
+        words
+    };
+    let is_char = words.contains(&"char");
+    // `int` says nothing that is not said without, nor does `signed`, but of a char.
+    let said = |word: &&&str| **word != "int" && (is_char || **word != "signed");
+    let said: Vec<&str> = words.iter().filter(said).copied().collect();
+    if said.is_empty() {
+        return Some("int");
+    }
+    let known = NUMBERS.iter().find(|(known, _)| sorted(known) == sorted(&said));
+    known.map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value with every operator in words.
+    fn said(value: &Value) -> String {
+        match &value.is {
+            Kind::Parameter(name) => name.clone(),
+            Kind::Argument(number) => format!("arg{number}"),
+            Kind::Returned => "retval".to_owned(),
+            Kind::Pointee(of) => format!("deref({})", said(of)),
+            Kind::Address(of) => format!("address({})", said(of)),
+            Kind::Cast(to, of) => {
+                let user = if to.user { " user" } else { "" };
+                format!(
+                    "cast({:?} {}{}{user}, {})",
+                    to.kind,
+                    to.name,
+                    "*".repeat(to.pointers as usize),
+                    said(of)
+                )
+            }
+            Kind::Member { of, name, arrow } => {
+                format!("{}({}, {name})", if *arrow { "arrow" } else { "dot" }, said(of))
+            }
+            Kind::Element { of, number } => format!("element({}, {number})", said(of)),
+        }
+    }
+
+    #[test]
+    fn paths_are_read_as_c_reads_them() {
+        let check = |text: &str, value: &str, format: Option<&str>| {
+            let path = Path::parse(text).unwrap_or_else(|error| panic!("{}", error.shown(text)));
+            assert_eq!((said(&path.value).as_str(), path.format.as_deref()), (value, format), "{text}");
+        };
+        check("file", "file", None);
+        check("file->f_inode->i_sb:x64", "arrow(arrow(file, f_inode), i_sb)", Some("x64"));
+        check("dev->perm_addr:x8[6]", "arrow(dev, perm_addr)", Some("x8[6]"));
+        check("*(u64 *)buf", "deref(cast(Plain u64*, buf))", None);
+        check("*(u64 __user *)buf", "deref(cast(Plain u64* user, buf))", None);
+        check("(const char __user *) buf : ustring", "cast(Plain char* user, buf)", Some(" ustring"));
+        check("((struct sk_buff *)$arg1)->len", "arrow(cast(Struct sk_buff*, arg1), len)", None);
+        check("$retval->f_mode", "arrow(retval, f_mode)", None);
+        check("a.b[3].c", "dot(element(dot(a, b), 3), c)", None);
+        check("&a->b", "address(arrow(a, b))", None);
+        check("*a->b", "deref(arrow(a, b))", None);
+        check("(a)->b", "arrow(a, b)", None);
+        check("(unsigned long long)a", "cast(Plain long long unsigned int, a)", None);
+        check("(long unsigned)a", "cast(Plain long unsigned int, a)", None);
+        check("(signed)a", "cast(Plain int, a)", None);
+        check("(enum pid_type)a", "cast(Enum pid_type, a)", None);
+    }
+
+    #[test]
+    fn what_is_no_path_is_told_with_its_place() {
+        let check = |text: &str, expect: &str, at: usize| {
+            let error = Path::parse(text).expect_err(text);
+            assert_eq!((error.message.as_str(), error.at.start), (expect, at), "{text}");
+        };
+        check("", "expected a parameter, not the end", 0);
+        check("a->", "expected a member's name, not the end", 3);
+        check("a->b c", "expected `->`, `.`, `[` or `:FORMAT`, not `c`", 5);
+        check("a[b]", "expected a number, not `b`", 2);
+        check("a[1", "expected `]`, not the end", 3);
+        check("(a", "expected `)`, not the end", 2);
+        check("a:", "expected `->`, `.`, `[` or `:FORMAT`, not `:`", 1);
+        check("$comm->x", "`$comm` has no type, expected $argN or $retval", 0);
+        check("$arg0->x", "`$arg0` has no type, expected $argN or $retval", 0);
+        check("(long short)a", "`long short` is no type", 1);
+        check(&"*".repeat(100), "more than 32 operators", 32);
+        check(&format!("a{}", "->b".repeat(100)), "more than 32 operators", 94);
+    }
+
+    #[test]
+    fn a_caret_stands_below_the_fault() {
+        let error = Path::parse("a->b c").unwrap_err();
+        assert_eq!(error.shown("a->b c").lines().nth(2).unwrap(), "       ^");
+    }
+}

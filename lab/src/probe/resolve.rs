@@ -1,0 +1,494 @@
+//! A [`Path`] and the types of a kernel → what the kernel's probe parser takes.
+//!
+//! Members become offsets, arrows become fetches of memory, and the type of the end becomes the format:
+//! `file->f_inode->i_mode` is `+0(+32($arg1)):u16`.
+
+use super::{
+    path::{Kind, Path, PathError, Type, Value},
+    types::{Member, Prototype, Shape, TypeId, Types, VOID},
+};
+use crate::scenario::nearest;
+use std::{fmt, ops::Range};
+
+/// What the kernel takes of one argument (MAX_ARGSTR_LEN), and elements of an array (MAX_ARRAY_LEN).
+const FETCH_ARG_MAX: usize = 63;
+const ELEMENTS_MAX: usize = 64;
+
+/// The registers that arguments are passed in.
+const ARGUMENT_REGISTERS: u32 = 8;
+
+/// What a probe is on: where its values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Of a function, where its parameters are.
+    Entry,
+    /// Of a function, where what it returned is.
+    Return,
+}
+
+/// A path, resolved for a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// What the kernel's probe parser takes, format included.
+    pub fetch_arg: String,
+    /// How it came about.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The part of the path up to it.
+    pub path: String,
+    /// Where it is: `$arg1`, `+32`, `bits 3-5 of +12`.
+    pub place: String,
+    /// Its type, as C spells it.
+    pub of: String,
+}
+
+impl fmt::Display for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |of: fn(&Step) -> &str| self.steps.iter().map(|step| of(step).len()).max().unwrap_or(0);
+        let (path, place) = (width(|step| &step.path), width(|step| &step.place));
+        write!(f, "{}", self.fetch_arg)?;
+        self.steps
+            .iter()
+            .try_for_each(|step| write!(f, "\n  {:path$}  {:>place$}  {}", step.path, step.place, step.of))
+    }
+}
+
+/// What there is of a value.
+#[derive(Clone, Debug)]
+enum Where {
+    /// The value itself, as the kernel fetches it.
+    Fetched(String),
+    /// In memory, so many bytes behind what is fetched.
+    Memory { base: String, offset: i64, user: bool },
+    /// Some bits of a number in memory.
+    Bits { base: String, bit_offset: u64, bits: u32, user: bool },
+}
+
+/// A value on its way.
+#[derive(Clone, Debug)]
+struct Found {
+    place: Where,
+    id: Of,
+}
+
+/// A type: one of BTF's, or pointers to one, which a cast may make without BTF having them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Of {
+    id: TypeId,
+    /// How many pointers stand before it.
+    pointers: u32,
+    /// Whether the last of them is the user's.
+    user: bool,
+}
+
+impl Of {
+    fn plain(id: TypeId) -> Of {
+        Of { id, pointers: 0, user: false }
+    }
+}
+
+/// Resolves the paths of probes on one function.
+pub struct Resolver<'a> {
+    types: &'a Types,
+    function: &'a str,
+    prototype: Prototype,
+    place: Place,
+}
+
+impl<'a> Resolver<'a> {
+    /// # Errors
+    /// The kernel has no such function, or several that differ.
+    pub fn new(types: &'a Types, function: &'a str, place: Place) -> anyhow::Result<Resolver<'a>> {
+        let prototype = types.prototype(function)?;
+        Ok(Resolver { types, function, prototype, place })
+    }
+
+    /// The function's prototype, as C has it.
+    pub fn prototype(&self) -> String {
+        let text = self.types.text(&self.prototype);
+        match text.split_once(" (") {
+            Some((returns, parameters)) => format!("{returns} {}({parameters}", self.function),
+            None => text,
+        }
+    }
+
+    /// # Errors
+    /// It is no path, or this kernel has nothing there; the error says where.
+    pub fn resolve(&self, text: &str) -> Result<Resolved, PathError> {
+        let path = Path::parse(text)?;
+        let mut walk = Walk { resolver: self, text, steps: Vec::new() };
+        let found = walk.value(&path.value)?;
+        let fetch_arg = walk.formatted(&found, path.format.as_deref(), &path.value.at)?;
+        if fetch_arg.len() > FETCH_ARG_MAX {
+            let message = format!(
+                "`{fetch_arg}` has {} characters, and the kernel takes {FETCH_ARG_MAX}",
+                fetch_arg.len()
+            );
+            return Err(PathError { message, at: 0..text.len() });
+        }
+        Ok(Resolved { fetch_arg, steps: walk.steps })
+    }
+}
+
+struct Walk<'a> {
+    resolver: &'a Resolver<'a>,
+    text: &'a str,
+    steps: Vec<Step>,
+}
+
+impl Walk<'_> {
+    fn types(&self) -> &Types {
+        self.resolver.types
+    }
+
+    fn fails<T>(&self, at: &Range<usize>, message: impl Into<String>) -> Result<T, PathError> {
+        Err(PathError { message: message.into(), at: at.clone() })
+    }
+
+    fn told<T>(&self, at: &Range<usize>, result: anyhow::Result<T>) -> Result<T, PathError> {
+        result.map_err(|error| PathError { message: format!("{error:#}"), at: at.clone() })
+    }
+
+    fn spelled(&self, of: Of) -> String {
+        let stars = "*".repeat(of.pointers as usize);
+        let user = if of.user { "__user " } else { "" };
+        let name = self.types().spelled(of.id);
+        let blank = if stars.is_empty() || name.ends_with('*') { "" } else { " " };
+        format!("{name}{blank}{user}{stars}")
+    }
+
+    /// The shape of a type, and whether it is of user memory.
+    fn shape(&self, of: Of, at: &Range<usize>) -> Result<(Shape, bool), PathError> {
+        match of.pointers {
+            0 => self.told(at, self.types().shape(of.id)),
+            _ => Ok((Shape::Pointer { to: VOID }, false)),
+        }
+    }
+
+    /// What a pointer points to, and whether that is the user's.
+    fn pointee(&self, of: Of, at: &Range<usize>) -> Result<Option<(Of, bool)>, PathError> {
+        if of.pointers > 0 {
+            return Ok(Some((Of { pointers: of.pointers - 1, user: false, ..of }, of.user)));
+        }
+        let (Shape::Pointer { to }, _) = self.shape(of, at)? else { return Ok(None) };
+        let (_, user) = self.told(at, self.types().shape(to))?;
+        Ok(Some((Of::plain(to), user)))
+    }
+
+    fn size(&self, of: Of, at: &Range<usize>) -> Result<u64, PathError> {
+        match of.pointers {
+            0 => self.told(at, self.types().size(of.id)),
+            _ => Ok(8),
+        }
+    }
+
+    fn value(&mut self, value: &Value) -> Result<Found, PathError> {
+        let at = &value.at;
+        let found = match &value.is {
+            Kind::Parameter(name) => self.parameter(name, at)?,
+            Kind::Argument(number) => self.argument(*number, at)?,
+            Kind::Returned => self.returned(at)?,
+            Kind::Pointee(of) => {
+                let of = self.value(of)?;
+                self.element(of, 0, at)?
+            }
+            Kind::Address(of) => {
+                let of = self.value(of)?;
+                self.address(of, at)?
+            }
+            Kind::Cast(to, of) => {
+                let of = self.value(of)?;
+                self.cast(of, to, at)?
+            }
+            Kind::Member { of, name, arrow } => {
+                let of = self.value(of)?;
+                self.member(of, name, *arrow, at)?
+            }
+            Kind::Element { of, number } => {
+                let of = self.value(of)?;
+                self.element(of, *number, at)?
+            }
+        };
+        let place = match &found.place {
+            Where::Fetched(fetch) => fetch.clone(),
+            Where::Memory { offset, .. } => format!("{offset:+}"),
+            Where::Bits { bit_offset, bits, .. } => {
+                let first = bit_offset % 8;
+                format!("bits {first}-{} of {:+}", first + u64::from(*bits) - 1, bit_offset / 8)
+            }
+        };
+        let path = self.text.get(at.clone()).unwrap_or_default().to_owned();
+        self.steps.push(Step { path, place, of: self.spelled(found.id) });
+        Ok(found)
+    }
+
+    fn parameter(&self, name: &str, at: &Range<usize>) -> Result<Found, PathError> {
+        let parameters = &self.resolver.prototype.parameters;
+        match parameters.iter().position(|(known, _)| known == name) {
+            Some(index) => self.argument(index as u32 + 1, at),
+            None => {
+                let function = self.resolver.function;
+                let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
+                let known = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("; the nearest is `{near}`"),
+                    None if names.is_empty() => "; it has none".to_owned(),
+                    None => format!(", only {}", names.join(", ")),
+                };
+                self.fails(at, format!("`{function}` has no parameter `{name}`{known}"))
+            }
+        }
+    }
+
+    fn argument(&self, number: u32, at: &Range<usize>) -> Result<Found, PathError> {
+        let Resolver { function, prototype, .. } = self.resolver;
+        let Some((name, id)) = prototype.parameters.get(number as usize - 1) else {
+            let count = prototype.parameters.len();
+            return self.fails(at, format!("`{function}` has {count} parameters, and no `$arg{number}`"));
+        };
+        // Structs may take two registers, or none; all before and this one have to be of one each.
+        let before = &prototype.parameters[..number as usize];
+        let whole = before.iter().find(|(_, id)| {
+            !matches!(
+                self.types().shape(*id),
+                Ok((Shape::Number { size: ..=8, .. } | Shape::Pointer { .. }, _))
+            )
+        });
+        if let Some((known, id)) = whole {
+            let of = self.types().spelled(*id);
+            return self.fails(
+                at,
+                format!("`{known}` of `{function}` is a {of}, so `{name}` is in no register of its own"),
+            );
+        }
+        if number > ARGUMENT_REGISTERS {
+            return self.fails(
+                at,
+                format!("`{name}` is on the stack: {ARGUMENT_REGISTERS} parameters are in registers"),
+            );
+        }
+        Ok(Found { place: Where::Fetched(format!("$arg{number}")), id: Of::plain(*id) })
+    }
+
+    fn returned(&self, at: &Range<usize>) -> Result<Found, PathError> {
+        let Resolver { function, prototype, place, .. } = self.resolver;
+        if *place == Place::Entry {
+            return self.fails(at, "`$retval` is there when the function returns: use a kretprobe");
+        }
+        if self.told(at, self.types().shape(prototype.returns))?.0 == Shape::Void {
+            return self.fails(at, format!("`{function}` returns nothing"));
+        }
+        Ok(Found { place: Where::Fetched("$retval".to_owned()), id: Of::plain(prototype.returns) })
+    }
+
+    /// The value as the kernel fetches it.
+    fn fetched(&self, found: &Found, at: &Range<usize>) -> Result<String, PathError> {
+        match &found.place {
+            Where::Fetched(fetch) => Ok(fetch.clone()),
+            Where::Memory { base, offset, user } => Ok(fetch(base, *offset, *user)),
+            Where::Bits { .. } => self.fails(at, "bits of a number point nowhere"),
+        }
+    }
+
+    fn element(&self, of: Found, number: u64, at: &Range<usize>) -> Result<Found, PathError> {
+        let behind = |id: Of| {
+            let size = self.size(id, at)?;
+            let offset = size.checked_mul(number).and_then(|bytes| i64::try_from(bytes).ok());
+            offset.map_or_else(|| self.fails(at, format!("element {number} is out of all memory")), Ok)
+        };
+        if of.id.pointers == 0
+            && let (Shape::Array { of: id, count }, _) = self.shape(of.id, at)?
+        {
+            if number >= count as u64 && count > 0 {
+                return self.fails(at, format!("the array has {count} elements"));
+            }
+            let Where::Memory { base, offset, user } = of.place else {
+                return self.fails(at, "this array is not in memory");
+            };
+            let id = Of::plain(id);
+            return Ok(Found { place: Where::Memory { base, offset: offset + behind(id)?, user }, id });
+        }
+        let Some((to, user)) = self.pointee(of.id, at)? else {
+            return self.fails(at, format!("a `{}` points to nothing", self.spelled(of.id)));
+        };
+        if to.pointers == 0 && self.shape(to, at)?.0 == Shape::Void {
+            return self.fails(at, "what `void *` points to has no type: cast it, as in `*(u64 *)buf`");
+        }
+        let offset = if number == 0 { 0 } else { behind(to)? };
+        Ok(Found { place: Where::Memory { base: self.fetched(&of, at)?, offset, user }, id: to })
+    }
+
+    fn address(&self, of: Found, at: &Range<usize>) -> Result<Found, PathError> {
+        match of.place {
+            // What stands behind 0 bytes of a pointer is at that pointer.
+            Where::Memory { base, offset: 0, .. } => {
+                let id = Of { pointers: of.id.pointers + 1, ..of.id };
+                Ok(Found { place: Where::Fetched(base), id })
+            }
+            Where::Memory { offset, .. } => self.fails(
+                at,
+                format!(
+                    "the kernel's fetch arguments cannot add {offset} to a pointer without reading there"
+                ),
+            ),
+            Where::Fetched(_) | Where::Bits { .. } => self.fails(at, "this is not in memory"),
+        }
+    }
+
+    fn cast(&self, of: Found, to: &Type, at: &Range<usize>) -> Result<Found, PathError> {
+        let id = match to.name.as_str() {
+            "void" => VOID,
+            name => self.told(at, self.types().named(to.kind, name))?,
+        };
+        let to = Of { id, pointers: to.pointers, user: to.user };
+        let is_value = |shape: &Shape| matches!(shape, Shape::Number { .. } | Shape::Pointer { .. });
+        let ((from, _), (shape, _)) = (self.shape(of.id, at)?, self.shape(to, at)?);
+        // An array becomes the address of its first element.
+        if let (Shape::Array { .. }, Where::Memory { .. }) = (&from, &of.place) {
+            let of = self.address(of, at)?;
+            return Ok(Found { id: to, ..of });
+        }
+        if !is_value(&from) || !is_value(&shape) {
+            let (from, to) = (self.spelled(of.id), self.spelled(to));
+            return self.fails(at, format!("a `{from}` cannot be cast to `{to}`"));
+        }
+        // Of another size it is another value, which only a fetch can make of it.
+        let sizes = (self.size(of.id, at)?, self.size(to, at)?);
+        match of.place {
+            Where::Memory { .. } if sizes.0 < sizes.1 => {
+                let (from, to) = (self.spelled(of.id), self.spelled(to));
+                self.fails(at, format!("a `{from}` in memory is shorter than `{to}`"))
+            }
+            place => Ok(Found { place, id: to }),
+        }
+    }
+
+    fn member(&self, of: Found, name: &str, arrow: bool, at: &Range<usize>) -> Result<Found, PathError> {
+        let (of, found) = match arrow {
+            true => (self.element(of.clone(), 0, at), of),
+            false => (Ok(of.clone()), of),
+        };
+        let spelled = self.spelled(found.id);
+        let of = match of {
+            Err(_) if self.shape(found.id, at)?.0 == Shape::Struct => {
+                return self.fails(at, format!("`{spelled}` is no pointer: use `.{name}`"));
+            }
+            other => other?,
+        };
+        match self.shape(of.id, at)?.0 {
+            Shape::Struct => {}
+            Shape::Pointer { .. } if !arrow => {
+                return self.fails(at, format!("`{spelled}` is a pointer: use `->{name}`"));
+            }
+            Shape::Incomplete => {
+                return self
+                    .fails(at, format!("this kernel's BTF has no members of `{}`", self.spelled(of.id)));
+            }
+            _ => return self.fails(at, format!("`{spelled}` has no members")),
+        }
+        let Where::Memory { base, offset, user } = of.place else {
+            return self.fails(at, "this struct is not in memory");
+        };
+        let Member { bit_offset, bits, id } = self.told(at, self.types().member(of.id.id, name))?;
+        let place = match bits {
+            Some(bits) => {
+                let bit_offset = offset as u64 * 8 + bit_offset;
+                Where::Bits { base, bit_offset, bits, user }
+            }
+            None => Where::Memory { base, offset: offset + (bit_offset / 8) as i64, user },
+        };
+        Ok(Found { place, id: Of::plain(id) })
+    }
+
+    /// The fetch argument with its format: what is asked for, or what the type says.
+    fn formatted(&self, found: &Found, format: Option<&str>, at: &Range<usize>) -> Result<String, PathError> {
+        if let Where::Bits { base, bit_offset, bits, user } = &found.place {
+            return self.bits(base, *bit_offset, *bits, *user, format, at);
+        }
+        let (shape, _) = self.shape(found.id, at)?;
+        let is_text = |format: &str| matches!(format, "string" | "ustring" | "symstr");
+        let text = match (&shape, format) {
+            (Shape::Pointer { .. }, Some(format)) if is_text(format) => Some(format.to_owned()),
+            (Shape::Pointer { .. }, None) => self.text_format(found.id, at)?,
+            _ => None,
+        };
+        // The kernel takes the place of a text, and the value of everything else.
+        if let Some(format) = text {
+            let user = format == "ustring";
+            return Ok(format!("{}:{format}", fetch(&self.fetched(found, at)?, 0, user)));
+        }
+        let value = self.fetched(found, at)?;
+        if let Some(format) = format {
+            return Ok(format!("{value}:{format}"));
+        }
+        Ok(format!("{value}:{}", self.format_of(found, &shape, at)?))
+    }
+
+    /// How the text is fetched that a `char *` points to; `None` where it points to no text.
+    fn text_format(&self, of: Of, at: &Range<usize>) -> Result<Option<String>, PathError> {
+        let Some((to, user)) = self.pointee(of, at)? else { return Ok(None) };
+        let is_text = matches!(self.shape(to, at)?.0, Shape::Number { character: true, .. });
+        let plain = to.pointers == 0 && is_text && !self.spelled(to).contains("unsigned");
+        Ok(plain.then(|| if user { "ustring" } else { "string" }.to_owned()))
+    }
+
+    /// The format that a type has where none is written.
+    fn format_of(&self, found: &Found, shape: &Shape, at: &Range<usize>) -> Result<String, PathError> {
+        let number = |shape: &Shape| match shape {
+            Shape::Number { size: size @ (1 | 2 | 4 | 8), signed, .. } => {
+                Some(format!("{}{}", if *signed { 's' } else { 'u' }, size * 8))
+            }
+            Shape::Pointer { .. } => Some("x64".to_owned()),
+            _ => None,
+        };
+        if let Some(format) = number(shape) {
+            return Ok(format);
+        }
+        let spelled = self.spelled(found.id);
+        if let Shape::Array { of, count } = shape {
+            let element = self.shape(Of::plain(*of), at)?.0;
+            if matches!(element, Shape::Number { character: true, .. }) {
+                return Ok("string".to_owned());
+            }
+            if let Some(format) = number(&element)
+                && (1..=ELEMENTS_MAX).contains(count)
+            {
+                return Ok(format!("{format}[{count}]"));
+            }
+            return self
+                .fails(at, format!("`{spelled}` has no format of its own: name an element, or write one"));
+        }
+        self.fails(at, format!("`{spelled}` is no value: name a member of it, or write a format"))
+    }
+
+    /// `+12(…):b3@5/32`: some bits of the smallest number that holds them.
+    fn bits(
+        &self,
+        base: &str,
+        bit_offset: u64,
+        bits: u32,
+        user: bool,
+        format: Option<&str>,
+        at: &Range<usize>,
+    ) -> Result<String, PathError> {
+        if let Some(format) = format {
+            return self.fails(at, format!("a bitfield has a format of its own, and not `{format}`"));
+        }
+        let fits = |container: &u64| bit_offset % container + u64::from(bits) <= *container;
+        let Some(container) = [8, 16, 32, 64].into_iter().find(fits) else {
+            return self.fails(at, format!("{bits} bits from bit {bit_offset} on are in no one number"));
+        };
+        let offset = (bit_offset / container * container / 8) as i64;
+        let within = bit_offset % container;
+        Ok(format!("{}:b{bits}@{within}/{container}", fetch(base, offset, user)))
+    }
+}
+
+/// `+OFFSET(BASE)`, from the user's memory where `user` is set.
+fn fetch(base: &str, offset: i64, user: bool) -> String {
+    let sign = if offset < 0 { '-' } else { '+' };
+    format!("{sign}{}{}({base})", if user { "u" } else { "" }, offset.unsigned_abs())
+}

@@ -1,0 +1,218 @@
+//! Paths through the structs of the default kernel, resolved as pahole reads them.
+
+#[expect(dead_code, reason = "no guest is booted here")]
+mod built;
+
+use built::built;
+use duct::cmd;
+use lab::probe::{Place, Resolver, Types};
+use regex::Regex;
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher, RandomState},
+};
+
+/// How many paths are compared.
+const PATHS: usize = 50;
+
+/// The most arrows in a path.
+const ARROWS_MAX: usize = 4;
+
+/// A member of a struct as pahole prints it, those of anonymous structs among the struct's own.
+#[derive(Clone, Debug)]
+struct Member {
+    name: String,
+    offset: u64,
+    size: u64,
+    /// First bit and width.
+    bits: Option<(u64, u64)>,
+    /// The struct that it points to.
+    points_to: Option<String>,
+}
+
+/// Every struct, by name.
+fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
+    let begins = Regex::new(r"^struct (\w+) \{").unwrap();
+    let plain = Regex::new(
+        r"^\s+(?:const |volatile )*(?:struct (\w+) \*|[\w ]+?[ *])\s*(\w+)(?::(\d+))?;\s+/\*\s*(\d+)(?::\s*(\d+))?\s+(\d+)\s+\*/",
+    )
+    .unwrap();
+    let nests = Regex::new(r"^\s+(?:const )?(?:struct|union|enum)( \w+)? \{").unwrap();
+    let ends = Regex::new(r"^\s+\}\s*([^;]*);").unwrap();
+    let mut found = BTreeMap::new();
+    let mut name = None;
+    let mut members: Vec<Member> = Vec::new();
+    // Where the members of each struct within begin.
+    let mut within = Vec::new();
+    for line in printed.lines() {
+        if let Some(of) = begins.captures(line) {
+            (name, members, within) = (Some(of[1].to_owned()), Vec::new(), Vec::new());
+        } else if line.starts_with('}') {
+            if let Some(name) = name.take() {
+                found.insert(name, std::mem::take(&mut members));
+            }
+        } else if nests.is_match(line) {
+            within.push(members.len());
+        } else if let Some(of) = ends.captures(line) {
+            let start = within.pop().unwrap();
+            // Under a name of its own its members are not the outer struct's.
+            if !of[1].trim().is_empty() && !of[1].starts_with("__attribute__") {
+                members.truncate(start);
+            }
+        } else if let Some(of) = plain.captures(line) {
+            let number = |index| of.get(index).map(|found| found.as_str().parse::<u64>().unwrap());
+            let points_to = of.get(1).map(|to| to.as_str().to_owned());
+            let bits = number(3).map(|width| (number(5).unwrap_or_default(), width));
+            let (offset, size) = (number(4).unwrap(), number(6).unwrap());
+            members.push(Member { name: of[2].to_owned(), offset, size, bits, points_to });
+        }
+    }
+    found
+}
+
+/// Numbers that look random, and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % count
+    }
+}
+
+/// The first bit and the width of what a fetch argument takes, and the offsets of its fetches from the inside out.
+fn taken(fetch_arg: &str) -> (Vec<u64>, u64, u64) {
+    let offset = Regex::new(r"\+u?(\d+)\(").unwrap();
+    let mut offsets: Vec<u64> = offset.captures_iter(fetch_arg).map(|of| of[1].parse().unwrap()).collect();
+    offsets.reverse();
+    let format = fetch_arg.rsplit(':').next().unwrap();
+    let bits = Regex::new(r"^b(\d+)@(\d+)/\d+$").unwrap();
+    let number = Regex::new(r"^[sux](\d+)$").unwrap();
+    if let Some(of) = bits.captures(format) {
+        return (offsets, of[2].parse().unwrap(), of[1].parse().unwrap());
+    }
+    let width = number.captures(format).map_or(0, |of| of[1].parse().unwrap());
+    (offsets, 0, width)
+}
+
+#[test]
+fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
+    let vmlinux = built().kernel.vmlinux().unwrap();
+    let printed = cmd!("pahole", "-F", "btf", &vmlinux).read().unwrap();
+    let structs = structs(&printed);
+    assert!(structs.len() > 1000, "{} structs", structs.len());
+    let types = Types::of_vmlinux(&vmlinux).unwrap();
+    let resolver = Resolver::new(&types, "vfs_read", Place::Entry).unwrap();
+    let seed = RandomState::new().hash_one(0);
+    let mut dice = Dice(seed);
+    let names: Vec<&String> = structs.keys().collect();
+    let (mut compared, mut arrows, mut bitfields) = (0, 0, 0);
+    while compared < PATHS {
+        let mut of = names[dice.below(names.len())].as_str();
+        let mut path = format!("((struct {of} *)$arg1)");
+        let mut expect = Vec::new();
+        let last = loop {
+            let members = &structs[of];
+            if members.is_empty() {
+                break None;
+            }
+            let member = &members[dice.below(members.len())];
+            path += &format!("->{}", member.name);
+            expect.push(member.offset);
+            match member.points_to.as_deref().filter(|to| structs.contains_key(*to)) {
+                Some(to) if expect.len() < ARROWS_MAX => of = to,
+                _ => break Some(member),
+            }
+        };
+        // What is no number or pointer has no format of its own.
+        let Some(last) = last.filter(|last| matches!(last.size, 1 | 2 | 4 | 8)) else { continue };
+        let resolved = match resolver.resolve(&path) {
+            Ok(resolved) => resolved,
+            Err(error) if error.message.contains("no value") || error.message.contains("no format") => {
+                continue;
+            }
+            Err(error) => panic!("seed {seed}: {path}: {}", error.message),
+        };
+        let (mut offsets, first, width) = taken(&resolved.fetch_arg);
+        if resolved.fetch_arg.ends_with("string") && last.points_to.is_none() && offsets.len() > expect.len()
+        {
+            // The text that a pointer points to.
+            assert_eq!(offsets.pop(), Some(0), "seed {seed}: {path}: {resolved}");
+        }
+        if let Some((bit, bits)) = last.bits {
+            let end = offsets.pop().unwrap() * 8 + first;
+            assert_eq!(
+                (end, width),
+                (expect.pop().unwrap() * 8 + bit, bits),
+                "seed {seed}: {path}: {resolved}"
+            );
+            bitfields += 1;
+        } else if width > 0 && !resolved.fetch_arg.contains('[') {
+            assert_eq!(width, last.size * 8, "seed {seed}: {path}: {resolved}");
+        }
+        assert_eq!(offsets, expect, "seed {seed}: {path}: {resolved}");
+        arrows += expect.len();
+        compared += 1;
+    }
+    println!("{compared} paths, {arrows} arrows, {bitfields} bitfields, seed {seed}");
+    assert!(arrows > PATHS, "seed {seed}: {arrows} arrows");
+}
+
+#[test]
+fn what_the_talks_showed_is_written_as_c_writes_it() {
+    let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
+    let check = |function: &str, place: Place, path: &str, expect: &str| {
+        let resolver = Resolver::new(&types, function, place).unwrap();
+        let resolved = resolver.resolve(path).unwrap_or_else(|error| panic!("{}", error.shown(path)));
+        let offset = Regex::new(r"\+(\d+)\(").unwrap();
+        // Offsets are the kernel's own: pahole is asked for them above.
+        let shape = offset.replace_all(&resolved.fetch_arg, |of: &regex::Captures| match &of[1] {
+            "0" => "+0(".to_owned(),
+            _ => "+N(".to_owned(),
+        });
+        assert_eq!(shape, expect, "{function}: {path}: {resolved}");
+    };
+    check(
+        "vfs_read",
+        Place::Entry,
+        "file->f_inode->i_sb->s_type->name:string",
+        "+0(+0(+N(+N(+N($arg1))))):string",
+    );
+    check("vfs_read", Place::Entry, "file->f_inode->i_sb->s_type->name", "+0(+0(+N(+N(+N($arg1))))):string");
+    check("eventfd_write", Place::Entry, "*(u64 *)buf", "+0($arg2):u64");
+    check("eventfd_write", Place::Entry, "*(u64 __user *)buf", "+u0($arg2):u64");
+    check("eventfd_write", Place::Entry, "count", "$arg3:u64");
+    check("eventfd_write", Place::Return, "$retval", "$retval:s64");
+    check("do_sys_openat2", Place::Entry, "filename", "+0($arg2):string");
+    check("do_sys_openat2", Place::Entry, "filename:ustring", "+u0($arg2):ustring");
+    check("do_sys_openat2", Place::Entry, "dfd", "$arg1:s32");
+    check("do_sys_openat2", Place::Entry, "how->flags:x64", "+0($arg3):x64");
+    check("dev_get_by_name", Place::Return, "$retval->name", "+N($retval):string");
+    check("__netif_receive_skb", Place::Entry, "skb->dev->perm_addr:x8[6]", "+N(+N($arg1)):x8[6]");
+    check("wake_up_process", Place::Entry, "p->comm", "+N($arg1):string");
+    check("wake_up_process", Place::Entry, "$arg1->pid", "+N($arg1):s32");
+    check("wake_up_process", Place::Entry, "p->se.load.weight", "+N($arg1):u64");
+    check("wake_up_process", Place::Entry, "p->pending.signal.sig[0]:x64", "+N($arg1):x64");
+}
+
+#[test]
+fn what_is_not_there_is_named_with_the_nearest() {
+    let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
+    let resolver = Resolver::new(&types, "vfs_read", Place::Entry).unwrap();
+    let check = |path: &str, expect: &str| {
+        let message = resolver.resolve(path).expect_err(path).message;
+        assert!(message.contains(expect), "{path}: {message}");
+    };
+    check("fle->f_inode", "`vfs_read` has no parameter `fle`; the nearest is `file`");
+    check("file->f_inod", "`struct file` has no member `f_inod`; the nearest is `f_inode`");
+    check("file.f_inode", "`struct file *` is a pointer: use `->f_inode`");
+    check("file->f_path->dentry", "`struct path` is no pointer: use `.dentry`");
+    check("count->x", "a `size_t` points to nothing");
+    check("*file->private_data", "what `void *` points to has no type");
+    check("file->f_path", "`struct path` is no value");
+    check("$retval", "use a kretprobe");
+    check("$arg7", "`vfs_read` has 4 parameters, and no `$arg7`");
+    check("(struct nowhere *)file", "this kernel has no type `struct nowhere`");
+    let error = Resolver::new(&types, "vfs_raed", Place::Entry).err().unwrap().to_string();
+    assert!(error.contains("BTF has no prototype of `vfs_raed`"), "{error}");
+}
