@@ -1,10 +1,9 @@
 //! `cargo xtask lab resolve`
 
 use crate::{exit, root, setup::Setup};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use lab::{
-    guest,
     host::prerequisites::Need,
     kernel::{self, WITHOUT_VMLINUX},
     probe::{Place, Resolver, Types},
@@ -15,18 +14,18 @@ use lab::{
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab resolve 6.12 vfs_read 'file->f_inode->i_sb->s_type->name'\n    \
-        +0(+0(+40(+40(+32($arg1))))):string, and how it came about\n  \
+        +0(+0(+40(+24(+40($arg1))))):string, and how it came about\n  \
     cargo xtask lab resolve 6.12 vfs_read                        its prototype alone\n  \
-    cargo xtask lab resolve 7.2 dev_get_by_name --return '$retval->name'\n  \
-    cargo xtask lab resolve 6.12 ftracehook:hook_callback 'ip'\n\n\
-    A path is written as in C: `->`, `.`, `[3]`, `*x`, `(struct sock *)x->sk`; it begins with a parameter's name,\n\
-    $argN or $retval. `:FORMAT` behind it takes the place of what the type says, as in `dev->perm_addr:x8[6]`.\n\n\
+    cargo xtask lab resolve 7.2 dev_get_by_name --return '$retval->name'\n\n\
+    A path is written as in C, with `->`, `.`, `[3]`, `*x` and casts such as `(struct sock *)x->sk`. It begins \
+    with a parameter's name, $argN or $retval. `:FORMAT` behind it takes the place of what the type says, as in \
+    `dev->perm_addr:x8[6]`.\n\n\
     Exit codes: 0 all are resolved; 2 this kernel has nothing there, or it is no path; 3 the lab itself could not do \
     its work.")]
 pub(crate) struct Resolve {
     /// A kernel of kernels/*.yaml; it is built if it is not yet
     kernel: String,
-    /// A function, or MODULE:FUNCTION
+    /// A function of the kernel, not of a module
     function: String,
     /// Paths to resolve
     paths: Vec<String>,
@@ -46,16 +45,9 @@ impl Resolve {
             eprintln!("error: {WITHOUT_VMLINUX}: name one that is built");
             return Ok(exit::INVALID);
         };
-        let mut types = Types::of_vmlinux(&vmlinux)?;
-        let mut function = self.function.as_str();
-        if let Some((module, symbol)) = function.split_once(':') {
-            let modules = guest::build(&cache, root(), &progress)?.modules;
-            let found = modules.find(&kernel, module).with_context(|| format!("no module `{module}`"))?;
-            types = types.with_module(&found.debug)?;
-            function = symbol;
-        }
+        let types = Types::of_vmlinux(&vmlinux)?;
         let place = if self.returns { Place::Return } else { Place::Entry };
-        let resolver = match Resolver::new(&types, function, place) {
+        let resolver = match Resolver::new(&types, &self.function, place) {
             Ok(resolver) => resolver,
             Err(error) => {
                 eprintln!("error: {error:#}");

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 32;
 /// How BTF numbers types.
 pub(super) type TypeId = u32;
 
-/// The types of a kernel, or of a kernel and one of its modules.
+/// The types of a kernel.
 pub struct Types {
     btf: Btf,
 }
@@ -72,15 +72,6 @@ impl Types {
     /// It cannot be read, or it was built without BTF.
     pub fn of_vmlinux(path: &Path) -> Result<Types> {
         let btf = Btf::from_bytes(&section(path)?);
-        Ok(Types { btf: btf.with_context(|| format!("cannot read the BTF of `{}`", path.display()))? })
-    }
-
-    /// These and those of a module, from its `.ko` file.
-    ///
-    /// # Errors
-    /// As [`Types::of_vmlinux`].
-    pub fn with_module(&self, path: &Path) -> Result<Types> {
-        let btf = Btf::from_split_bytes(&section(path)?, &self.btf);
         Ok(Types { btf: btf.with_context(|| format!("cannot read the BTF of `{}`", path.display()))? })
     }
 
