@@ -404,7 +404,7 @@ mod tests {
         check("$arg0->x", "`$arg0` has no type, expected $argN or $retval", 0);
         check("(long short)a", "`long short` is no type", 1);
         check(&"*".repeat(100), "more than 32 operators", 32);
-        check(&format!("a{}", "->b".repeat(100)), "more than 32 operators", 94);
+        check(&format!("a{}", "->b".repeat(100)), "more than 32 operators", 97);
     }
 
     #[test]
