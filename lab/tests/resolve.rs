@@ -30,7 +30,7 @@ struct Member {
     points_to: Option<String>,
 }
 
-/// Every struct, by name.
+/// Every struct, by name, but for those that files of the kernel have by one name.
 fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
     let begins = Regex::new(r"^struct (\w+) \{").unwrap();
     let plain = Regex::new(
@@ -39,7 +39,9 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
     .unwrap();
     let nests = Regex::new(r"^\s+(?:const )?(?:struct|union|enum)( \w+)? \{").unwrap();
     let ends = Regex::new(r"^\s+\}\s*([^;]*);").unwrap();
+    let attribute = Regex::new(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)").unwrap();
     let mut found = BTreeMap::new();
+    let mut several = Vec::new();
     let mut name = None;
     let mut members: Vec<Member> = Vec::new();
     // Where the members of each struct within begin.
@@ -48,15 +50,17 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
         if let Some(of) = begins.captures(line) {
             (name, members, within) = (Some(of[1].to_owned()), Vec::new(), Vec::new());
         } else if line.starts_with('}') {
-            if let Some(name) = name.take() {
-                found.insert(name, std::mem::take(&mut members));
+            if let Some(name) = name.take()
+                && found.insert(String::clone(&name), std::mem::take(&mut members)).is_some()
+            {
+                several.push(name);
             }
         } else if nests.is_match(line) {
             within.push(members.len());
         } else if let Some(of) = ends.captures(line) {
             let start = within.pop().unwrap();
             // Under a name of its own its members are not the outer struct's.
-            if !of[1].trim().is_empty() && !of[1].starts_with("__attribute__") {
+            if !attribute.replace_all(&of[1], "").trim().is_empty() {
                 members.truncate(start);
             }
         } else if let Some(of) = plain.captures(line) {
@@ -67,6 +71,7 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
             members.push(Member { name: of[2].to_owned(), offset, size, bits, points_to });
         }
     }
+    found.retain(|name, _| !several.contains(name));
     found
 }
 
@@ -112,11 +117,17 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
         let mut path = format!("((struct {of} *)$arg1)");
         let mut expect = Vec::new();
         let last = loop {
-            let members = &structs[of];
+            let leads_on = |member: &&Member| {
+                member.points_to.as_ref().is_some_and(|to| structs.contains_key(to)) && member.bits.is_none()
+            };
+            let all: Vec<&Member> = structs[of].iter().collect();
+            let pointers: Vec<&Member> = all.iter().copied().filter(leads_on).collect();
+            // Most members lead nowhere; every other time one that does is taken.
+            let members = if pointers.is_empty() || dice.below(2) == 0 { all } else { pointers };
             if members.is_empty() {
                 break None;
             }
-            let member = &members[dice.below(members.len())];
+            let member = members[dice.below(members.len())];
             path += &format!("->{}", member.name);
             expect.push(member.offset);
             match member.points_to.as_deref().filter(|to| structs.contains_key(*to)) {
@@ -213,6 +224,8 @@ fn what_is_not_there_is_named_with_the_nearest() {
     check("$retval", "use a kretprobe");
     check("$arg7", "`vfs_read` has 4 parameters, and no `$arg7`");
     check("(struct nowhere *)file", "this kernel has no type `struct nowhere`");
+    // The core of perf events and its support for AUX areas each have one.
+    check("((struct perf_aux_event *)file)->x", "several types `struct perf_aux_event`, and they differ");
     let error = Resolver::new(&types, "vfs_raed", Place::Entry).err().unwrap().to_string();
     assert!(error.contains("BTF has no prototype of `vfs_raed`"), "{error}");
 }

@@ -245,7 +245,32 @@ impl Types {
         };
         let ids = self.btf.resolve_ids_by_name(name).unwrap_or_default();
         let mut ids = ids.into_iter().filter(|id| self.btf.resolve_type_by_id(*id).is_ok_and(|of| fits(&of)));
-        ids.next().with_context(|| format!("this kernel has no type `{}{name}`", kind.keyword()))
+        let keyword = kind.keyword();
+        let first = ids.next().with_context(|| format!("this kernel has no type `{keyword}{name}`"))?;
+        // Files of the kernel may have types of their own by the same name.
+        if let Some(other) = ids.find(|id| self.layout(*id) != self.layout(first)) {
+            let sizes = [first, other].map(|id| self.size(id).unwrap_or_default());
+            bail!(
+                "this kernel has several types `{keyword}{name}`, and they differ ({} and {} bytes): begin \
+                 with a parameter that has the one you mean",
+                sizes[0],
+                sizes[1]
+            );
+        }
+        Ok(first)
+    }
+
+    /// Where a type has which members, and their types; of what has none, its size.
+    fn layout(&self, id: TypeId) -> (u64, Vec<(String, u32, String)>) {
+        let members = match self.btf.resolve_type_by_id(id) {
+            Ok(Type::Struct(of) | Type::Union(of)) => of.members,
+            _ => Vec::new(),
+        };
+        let member = |member: &btf_rs::Member| {
+            let of = self.spelled(member.get_type_id().unwrap_or(VOID));
+            (self.name_of(member), member.bit_offset(), of)
+        };
+        (self.size(id).unwrap_or_default(), members.iter().map(member).collect())
     }
 
     /// A type as C spells it.
