@@ -96,22 +96,21 @@ pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
 const BOOT: &str = "boot";
 
 /// As [`of_init`], with the kernel modules in the files `modules`, which the agent loads in the order
-/// of their names.
+/// of their names. All of them are in the cache, where another content has another path: to find what is
+/// made already, none is read.
 pub fn with_modules(cache: &Cache, init: &Path, modules: &[PathBuf]) -> Result<PathBuf> {
-    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
-    let program = read(init)?;
-    let mut key = KeyBuilder::default().input("layout", LAYOUT).input("init", &program);
-    let mut files = Vec::new();
-    for module in modules {
-        let (name, data) = (module.file_name().unwrap_or_default().to_string_lossy(), read(module)?);
-        key = key.input(&name, &data);
-        files.push(Entry::File { path: format!("{BOOT}/{name}"), mode: 0o644, data });
-    }
+    let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let key = KeyBuilder::default().input("layout", LAYOUT).input("init", bytes(init));
+    let key = modules.iter().fold(key, |key, module| key.input("module", bytes(module)));
     let name = "initramfs.cpio";
     let fill = |into: &Path| {
-        let mut entries = entries(program);
+        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
+        let mut entries = entries(read(init)?);
         entries.push(Entry::Directory { path: BOOT.into() });
-        entries.extend(files);
+        for module in modules {
+            let name = module.file_name().unwrap_or_default().to_string_lossy();
+            entries.push(Entry::File { path: format!("{BOOT}/{name}"), mode: 0o644, data: read(module)? });
+        }
         let path = into.join(name);
         fs::write(&path, write(&entries)).with_context(|| format!("cannot write `{}`", path.display()))
     };

@@ -127,7 +127,7 @@ impl Machine {
 /// arm64 guest QEMU writes no such note, and there is no room for another.
 fn say_of_every_cpu(file: &File) -> Result<()> {
     let mut notes = vec![0; NOTES_MAX];
-    let count = fill(&mut FromStart(file, 0), &mut notes)?;
+    let count = file.read_at(&mut notes, 0)?;
     let data = &notes[..count];
     let header = FileHeader64::<LittleEndian>::parse(data)?;
     for segment in header.program_headers(LittleEndian, data)? {
@@ -143,17 +143,6 @@ fn say_of_every_cpu(file: &File) -> Result<()> {
         }
     }
     bail!("none is of floating-point registers")
-}
-
-/// A file, read from an offset on.
-struct FromStart<'a>(&'a File, u64);
-
-impl Read for FromStart<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read_at(buffer, self.1)?;
-        self.1 += count as u64;
-        Ok(count)
-    }
 }
 
 impl Monitor {

@@ -5,23 +5,7 @@ use crate::verdict::Status;
 
 /// What a scenario came to on 6.12, with no files.
 pub(crate) fn result(name: &str, status: Status) -> ScenarioResult {
-    ScenarioResult {
-        name: name.to_owned(),
-        kernel: "6.12".to_owned(),
-        repeat: None,
-        status,
-        reason: String::new(),
-        seconds: 1.0,
-        directory: String::new(),
-        vmcore: None,
-        reproducer: None,
-        steps: Vec::new(),
-        expectations: Vec::new(),
-        splats: Vec::new(),
-        stacks: Vec::new(),
-        left_behind: Vec::new(),
-        notes: Vec::new(),
-    }
+    ScenarioResult { seconds: 1.0, ..ScenarioResult::bare(name, "6.12", status) }
 }
 
 /// A whole run of these.

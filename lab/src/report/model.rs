@@ -149,6 +149,27 @@ pub struct StepResult {
 }
 
 impl ScenarioResult {
+    /// That of a scenario of which nothing but its verdict is known.
+    pub(crate) fn bare(name: &str, kernel: &str, status: Status) -> ScenarioResult {
+        ScenarioResult {
+            name: name.to_owned(),
+            kernel: kernel.to_owned(),
+            repeat: None,
+            status,
+            reason: String::new(),
+            seconds: 0.0,
+            directory: String::new(),
+            vmcore: None,
+            reproducer: None,
+            steps: Vec::new(),
+            expectations: Vec::new(),
+            splats: Vec::new(),
+            stacks: Vec::new(),
+            left_behind: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Its name, told apart from its repeats: `probes/remove@3`. No scenario's name has an `@`.
     pub fn label(&self) -> String {
         self.repeat.map_or_else(|| self.name.clone(), |repeat| format!("{}@{repeat}", self.name))

@@ -63,14 +63,10 @@ pub(super) fn repeat(
         }
     };
     Ok(ScenarioResult {
-        name: found.name.clone(),
-        kernel: kernel.name.clone(),
         repeat,
-        status: verdict.status,
         reason: verdict.reason,
         seconds: started.elapsed().as_secs_f64(),
         vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
-        reproducer: None,
         directory: relative,
         steps: recording.steps,
         expectations: verdict.expectations,
@@ -78,6 +74,7 @@ pub(super) fn repeat(
         stacks: recording.stacks,
         left_behind: recording.left.into_iter().map(|left| left.text).collect(),
         notes: recording.notes,
+        ..ScenarioResult::bare(&found.name, &kernel.name, verdict.status)
     })
 }
 
@@ -88,23 +85,8 @@ pub(super) fn lab_error(
     repeat: Option<u32>,
     error: &anyhow::Error,
 ) -> ScenarioResult {
-    ScenarioResult {
-        name: found.name.clone(),
-        kernel: kernel.name.clone(),
-        repeat,
-        status: Status::LabError,
-        reason: format!("{error:#}"),
-        seconds: 0.0,
-        directory: String::new(),
-        vmcore: None,
-        reproducer: None,
-        steps: Vec::new(),
-        expectations: Vec::new(),
-        splats: Vec::new(),
-        stacks: Vec::new(),
-        left_behind: Vec::new(),
-        notes: Vec::new(),
-    }
+    let reason = format!("{error:#}");
+    ScenarioResult { repeat, reason, ..ScenarioResult::bare(&found.name, &kernel.name, Status::LabError) }
 }
 
 fn record(
