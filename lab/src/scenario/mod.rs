@@ -52,7 +52,8 @@ pub use dies::Dies;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
-    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, StaticEvent, Switch, TraceSetup,
+    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent, Switch,
+    TraceSetup,
 };
 pub use expect::{
     Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,

@@ -1,0 +1,76 @@
+//! `args:`, what a probe fetches.
+
+use crate::scenario::names::{ArgName, FetchArg};
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, Visitor},
+};
+use std::{borrow::Cow, fmt};
+
+/// A probe's arguments, in the order written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Args(pub IndexMap<ArgName, FetchArg>);
+
+/// `MAX_TRACE_ARGS` of the kernel.
+const ARGS_MAX: usize = 128;
+
+impl<'de> Deserialize<'de> for Args {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Args, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Args;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a map of argument names to fetch args")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
+                let mut args = IndexMap::new();
+                while let Some((name, fetch)) = map.next_entry::<ArgName, FetchArg>()? {
+                    if args.contains_key(&name) {
+                        return Err(A::Error::custom(format!("argument `{name}` is there twice")));
+                    }
+                    args.insert(name, fetch);
+                    if args.len() > ARGS_MAX {
+                        return Err(A::Error::custom(format!("more than {ARGS_MAX} arguments")));
+                    }
+                }
+                Ok(Args(args))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}
+
+impl JsonSchema for Args {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Args".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": generator.subschema_for::<ArgName>(),
+            "additionalProperties": generator.subschema_for::<FetchArg>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_keep_their_order_and_are_there_once() {
+        let args: Args = serde_yaml::from_str(r#"{ z: "$arg1", a: "$arg2" }"#).unwrap();
+        assert_eq!(args.0.keys().map(ArgName::as_str).collect::<Vec<_>>(), ["z", "a"]);
+        let twice = serde_yaml::from_str::<Args>(r#"{ a: "$arg1", a: "$arg2" }"#).unwrap_err();
+        assert!(twice.to_string().contains("argument `a` is there twice"), "{twice}");
+    }
+}
