@@ -23,6 +23,7 @@ use crate::{
     kernel::{self, Kernel},
     machine::{MachineSpec, Snapshots},
     plan::unmet,
+    probe,
     progress::{Progress, Task},
     report::{self, Host, Qemu, Results, RunDirectory, ScenarioResult},
     repro,
@@ -298,7 +299,8 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
         let (_, scenario) = &self.options.selection.scenarios[case.scenario];
         let restored = scenario.fresh == Fresh::Snapshot
             && scenario.userland.is_none()
-            && unmet(scenario, &self.prepared.kernels[case.kernel]).is_none();
+            && unmet(scenario, &self.prepared.kernels[case.kernel]).is_none()
+            && matches!(probe::fit(scenario, &self.prepared.kernels[case.kernel]), Ok(Ok(_)));
         restored.then_some(case.kernel)
     }
 }

@@ -193,12 +193,12 @@ fn what_the_talks_showed_is_written_as_c_writes_it() {
     check("eventfd_write", Place::Entry, "*(u64 *)buf", "+0($arg2):u64");
     check("eventfd_write", Place::Entry, "*(u64 __user *)buf", "+u0($arg2):u64");
     check("eventfd_write", Place::Entry, "count", "$arg3:u64");
-    check("eventfd_write", Place::Return, "$retval", "$retval:s64");
+    check("eventfd_write", Place::Return { parameters: true }, "$retval", "$retval:s64");
     check("do_sys_openat2", Place::Entry, "filename", "+0($arg2):string");
     check("do_sys_openat2", Place::Entry, "filename:ustring", "+u0($arg2):ustring");
     check("do_sys_openat2", Place::Entry, "dfd", "$arg1:s32");
     check("do_sys_openat2", Place::Entry, "how->flags:x64", "+0($arg3):x64");
-    check("dev_get_by_name", Place::Return, "$retval->name", "+N($retval):string");
+    check("dev_get_by_name", Place::Return { parameters: true }, "$retval->name", "+N($retval):string");
     check("__netif_receive_skb", Place::Entry, "skb->dev->perm_addr:x8[6]", "+N(+N($arg1)):x8[6]");
     check("wake_up_process", Place::Entry, "p->comm", "+N($arg1):string");
     check("wake_up_process", Place::Entry, "$arg1->pid", "+N($arg1):s32");

@@ -5,8 +5,8 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     host::prerequisites::Need,
-    kernel::{self, WITHOUT_VMLINUX},
-    probe::{Place, Resolver, Types},
+    kernel,
+    probe::{Place, Resolver},
     progress::Progress,
 };
 
@@ -41,13 +41,9 @@ impl Resolve {
         let progress = Progress::new();
         let cache = self.setup.ensure(Need::Run, &progress)?;
         let kernel = kernel::build(&cache, root(), &self.kernel, None, &progress)?;
-        let Some(vmlinux) = kernel.vmlinux() else {
-            eprintln!("error: {WITHOUT_VMLINUX}: name one that is built");
-            return Ok(exit::INVALID);
-        };
-        let types = Types::of_vmlinux(&vmlinux)?;
-        let place = if self.returns { Place::Return } else { Place::Entry };
-        let resolver = match Resolver::new(&types, &self.function, place) {
+        let types = kernel.types()?;
+        let place = if self.returns { Place::of_return(&kernel.version) } else { Place::Entry };
+        let resolver = match Resolver::new(types, &self.function, place) {
             Ok(resolver) => resolver,
             Err(error) => {
                 eprintln!("error: {error:#}");

@@ -233,6 +233,7 @@ impl Build<'_> {
             spec: self.spec,
             cache: self.cache.root().to_owned(),
             functions: Arc::default(),
+            types: Arc::default(),
             shipped: None,
             directory,
         })

@@ -30,7 +30,7 @@ pub(crate) use spec::check_name;
 pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
-use crate::{cache::Cache, host::process::Tool};
+use crate::{cache::Cache, host::process::Tool, probe::Types};
 use anyhow::{Context, Result};
 use shipped::Shipped;
 use std::{
@@ -69,6 +69,7 @@ pub struct Kernel {
     config: Config,
     cache: PathBuf,
     functions: Arc<OnceLock<String>>,
+    types: Arc<OnceLock<Types>>,
     shipped: Option<Shipped>,
 }
 
@@ -123,6 +124,21 @@ impl Kernel {
         };
         let functions = found::functions_in_file(&map)?;
         Ok(self.functions.get_or_init(|| functions))
+    }
+
+    /// Its types and prototypes, read once.
+    ///
+    /// # Errors
+    /// It was built without CONFIG_DEBUG_INFO_BTF, or its BTF cannot be read.
+    pub fn types(&self) -> Result<&Types> {
+        if let Some(types) = self.types.get() {
+            return Ok(types);
+        }
+        let types = match self.vmlinux() {
+            Some(vmlinux) => Types::of_vmlinux(&vmlinux)?,
+            None => Types::of_image(&self.image())?,
+        };
+        Ok(self.types.get_or_init(|| types))
     }
 
     /// The text of the final `.config`.

@@ -1,9 +1,16 @@
 //! What a probe fetches, written as C would: paths through structs, resolved for the kernel at hand.
 
 mod path;
+mod prototype;
+mod raw;
 mod resolve;
+mod setup;
 mod types;
 
 pub use path::PathError;
+pub use prototype::Prototype;
+pub(crate) use raw::{check_path, is_raw};
+use resolve::KnownParameter;
 pub use resolve::{Place, Resolved, Resolver, Step};
+pub use setup::{Unfit, fit};
 pub use types::Types;

@@ -106,10 +106,23 @@ impl Path {
         parser.blanks();
         let format = match parser.rest() {
             "" => None,
-            rest if rest.starts_with(':') && rest.len() > 1 => Some(rest[1..].to_owned()),
+            rest if rest.starts_with(':') && rest.len() > 1 => Some(format(&rest[1..], parser.at)?),
             _ => return Err(parser.expected("`->`, `.`, `[` or `:FORMAT`")),
         };
         Ok(Path { value, format })
+    }
+}
+
+/// `x8[6]`, `b4@0/32`, `string`: for the kernel to read, which ends an argument at a blank.
+fn format(text: &str, colon: usize) -> Result<String, PathError> {
+    let format = text.trim();
+    let good = |c: char| c.is_ascii_alphanumeric() || "[]@/_".contains(c);
+    match format.is_empty() || !format.chars().all(good) {
+        true => Err(PathError {
+            message: format!("bad format `{format}`, expected one such as u64, x8[6] or string"),
+            at: colon + 1..colon + 1 + text.len(),
+        }),
+        false => Ok(format.to_owned()),
     }
 }
 
@@ -374,7 +387,7 @@ mod tests {
         check("dev->perm_addr:x8[6]", "arrow(dev, perm_addr)", Some("x8[6]"));
         check("*(u64 *)buf", "deref(cast(Plain u64*, buf))", None);
         check("*(u64 __user *)buf", "deref(cast(Plain u64* user, buf))", None);
-        check("(const char __user *) buf : ustring", "cast(Plain char* user, buf)", Some(" ustring"));
+        check("(const char __user *) buf : ustring", "cast(Plain char* user, buf)", Some("ustring"));
         check("((struct sk_buff *)$arg1)->len", "arrow(cast(Struct sk_buff*, arg1), len)", None);
         check("$retval->f_mode", "arrow(retval, f_mode)", None);
         check("a.b[3].c", "dot(element(dot(a, b), 3), c)", None);
@@ -400,6 +413,8 @@ mod tests {
         check("a[1", "expected `]`, not the end", 3);
         check("(a", "expected `)`, not the end", 2);
         check("a:", "expected `->`, `.`, `[` or `:FORMAT`, not `:`", 1);
+        check("a:u64 x=%x0", "bad format `u64 x=%x0`, expected one such as u64, x8[6] or string", 2);
+        check("a: ", "bad format ``, expected one such as u64, x8[6] or string", 2);
         check("$comm->x", "`$comm` has no type, expected $argN or $retval", 0);
         check("$arg0->x", "`$arg0` has no type, expected $argN or $retval", 0);
         check("(long short)a", "`long short` is no type", 1);

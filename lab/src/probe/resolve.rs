@@ -9,8 +9,8 @@ use super::{
     path::{Kind, Path, PathError, Type, Value},
     types::{Member, Prototype, Shape, TypeId, Types, VOID},
 };
-use crate::scenario::nearest;
-use format::fetch;
+use crate::{kernel::KernelVersion, scenario::nearest};
+pub(super) use format::fetch;
 use std::{fmt, ops::Range};
 
 /// What the kernel takes of one argument (MAX_ARGSTR_LEN).
@@ -25,7 +25,17 @@ pub enum Place {
     /// Of a function, where its parameters are.
     Entry,
     /// Of a function, where what it returned is.
-    Return,
+    Return {
+        /// Whether its parameters are there, too: the kernel keeps them for it.
+        parameters: bool,
+    },
+}
+
+impl Place {
+    /// Where a function of a kernel of this version returns. Up to 6.8 a return probe has no `$argN`.
+    pub fn of_return(version: &KernelVersion) -> Place {
+        Place::Return { parameters: (version.major, version.minor) >= (6, 9) }
+    }
 }
 
 /// A path, resolved for a kernel.
@@ -118,6 +128,21 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The parameter of this number, from 1.
+    ///
+    /// # Errors
+    /// There is none, or it is in no register.
+    pub(super) fn parameter_of(&self, number: u32) -> Result<KnownParameter, PathError> {
+        let walk = Walk { resolver: self, text: "", steps: Vec::new() };
+        let found = walk.argument(number, &(0..0))?;
+        let name = self.prototype.parameters.get(number as usize - 1).map(|(name, _)| name.clone());
+        Ok(KnownParameter {
+            name: name.unwrap_or_default(),
+            spelled: walk.spelled(found.id),
+            size: walk.size(found.id, &(0..0))?,
+        })
+    }
+
     /// # Errors
     /// It is no path, or this kernel has nothing there; the error says where.
     pub fn resolve(&self, text: &str) -> Result<Resolved, PathError> {
@@ -134,6 +159,15 @@ impl<'a> Resolver<'a> {
         }
         Ok(Resolved { fetch_arg, steps: walk.steps })
     }
+}
+
+/// What the kernel's types say of a parameter.
+pub(super) struct KnownParameter {
+    pub(super) name: String,
+    /// Its type, as C has it.
+    pub(super) spelled: String,
+    /// In bytes.
+    pub(super) size: u64,
 }
 
 struct Walk<'a> {
@@ -246,7 +280,12 @@ impl Walk<'_> {
     }
 
     fn argument(&self, number: u32, at: &Range<usize>) -> Result<Found, PathError> {
-        let Resolver { function, prototype, .. } = self.resolver;
+        let Resolver { function, prototype, place, .. } = self.resolver;
+        if *place == (Place::Return { parameters: false }) {
+            let message =
+                "what a function was called with is not there when it returns, up to 6.8: use a kprobe";
+            return self.fails(at, message);
+        }
         let Some((name, id)) = prototype.parameters.get(number as usize - 1) else {
             let count = prototype.parameters.len();
             return self.fails(at, format!("`{function}` has {count} parameters, and no `$arg{number}`"));

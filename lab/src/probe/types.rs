@@ -3,11 +3,12 @@
 //! BTF comes out of a build that read whatever source it was given: chains and nesting are followed only
 //! so far, and whatever is not there is an error, never a panic.
 
-use crate::{kernel::text::map, scenario::nearest};
+mod image;
+
+use crate::scenario::nearest;
 use anyhow::{Context, Result, bail};
 use btf_rs::{Btf, BtfType, Type};
-use object::{Object, ObjectSection};
-use std::path::Path;
+use std::{fmt, path::Path};
 
 /// The type of nothing; `void *` points to it.
 pub(super) const VOID: TypeId = 0;
@@ -21,6 +22,12 @@ pub(super) type TypeId = u32;
 /// The types of a kernel.
 pub struct Types {
     btf: Btf,
+}
+
+impl fmt::Debug for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Types").finish_non_exhaustive()
+    }
 }
 
 /// What a type is, behind its names and qualifiers.
@@ -71,7 +78,19 @@ impl Types {
     /// # Errors
     /// It cannot be read, or it was built without BTF.
     pub fn of_vmlinux(path: &Path) -> Result<Types> {
-        let btf = Btf::from_bytes(&section(path)?);
+        Types::parse(&image::in_elf(path)?, path)
+    }
+
+    /// Those of the kernel whose uncompressed boot image this is, which holds the same BTF as vmlinux.
+    ///
+    /// # Errors
+    /// As of [`Types::of_vmlinux`].
+    pub fn of_image(path: &Path) -> Result<Types> {
+        Types::parse(&image::in_image(path)?, path)
+    }
+
+    fn parse(bytes: &[u8], path: &Path) -> Result<Types> {
+        let btf = Btf::from_bytes(bytes);
         Ok(Types { btf: btf.with_context(|| format!("cannot read the BTF of `{}`", path.display()))? })
     }
 
@@ -336,15 +355,4 @@ impl Named {
 fn spaced(of: &str, name: &str) -> String {
     let between = if of.ends_with('*') || name.is_empty() { "" } else { " " };
     format!("{of}{between}{name}")
-}
-
-/// The `.BTF` section of an ELF file, which is mapped: of a vmlinux it is a fiftieth.
-fn section(path: &Path) -> Result<Vec<u8>> {
-    let read = || -> Result<Vec<u8>> {
-        let map = map(path)?;
-        let elf = object::File::parse(&map[..])?;
-        let section = elf.section_by_name(".BTF").context("it was built without CONFIG_DEBUG_INFO_BTF")?;
-        Ok(section.data()?.to_vec())
-    };
-    read().with_context(|| format!("cannot read the BTF of `{}`", path.display()))
 }

@@ -9,6 +9,7 @@ use crate::{
     kernel::Kernel,
     machine::{Death, Machine, MachineSpec, Snapshots, VMCORE},
     plan::{self, unmet},
+    probe::{self, Unfit},
     recording::{self, Recording},
     report::{self, ScenarioResult},
     scenario::{Found, Fresh, Scenario},
@@ -48,16 +49,25 @@ pub(super) fn repeat(
     if let Some(number) = repeat {
         relative += &format!("@{number}");
     }
-    let (verdict, recording) = match unmet(scenario, kernel).or(reader::missing(scenario, kernel)?) {
-        Some(reason) => {
-            (Verdict { status: Status::Unsupported, reason, expectations: Vec::new() }, Recording::default())
-        }
-        None => {
+    let lacking = unmet(scenario, kernel).or(reader::missing(scenario, kernel)?);
+    let fitted = match lacking {
+        Some(reason) => Err(Unfit::Unsupported(reason)),
+        None => probe::fit(scenario, kernel)?,
+    };
+    let (verdict, recording) = match fitted {
+        Err(unfit @ Unfit::Unsupported(_)) => (of_unfit(&unfit), Recording::default()),
+        fitted => {
             let place = report::Place::new(run, &relative)?;
             fs::copy(&found.path, place.path().join(SCENARIO))
                 .with_context(|| format!("cannot copy `{}`", found.path.display()))?;
-            let recording = record(kernel, guest, pristine, scenario, place.path());
-            let verdict = judge(scenario, &recording, place.path());
+            let (verdict, recording) = match fitted {
+                // It leaves a directory as every failure does, to be seen again from there.
+                Err(unfit) => (of_unfit(&unfit), Recording::default()),
+                Ok(scenario) => {
+                    let recording = record(kernel, guest, pristine, &scenario, place.path());
+                    (judge(&scenario, &recording, place.path()), recording)
+                }
+            };
             place.put()?;
             (verdict, recording)
         }
@@ -76,6 +86,11 @@ pub(super) fn repeat(
         notes: recording.notes,
         ..ScenarioResult::bare(&found.name, &kernel.name, verdict.status)
     })
+}
+
+/// The verdict where a kernel cannot have a scenario's probes: no guest is needed for it.
+fn of_unfit(unfit: &Unfit) -> Verdict {
+    Verdict { status: unfit.status(), reason: unfit.reason().to_owned(), expectations: Vec::new() }
 }
 
 /// The result of a scenario that the lab could not run.

@@ -18,6 +18,7 @@ mod errno;
 mod error;
 mod events;
 mod expect;
+mod fetch;
 mod file;
 mod graph;
 mod hook;
@@ -52,13 +53,14 @@ pub use dies::Dies;
 pub use errno::Errno;
 pub use error::ScenarioError;
 pub use events::{
-    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent, Switch,
-    TraceSetup,
+    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Function, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent,
+    Switch, TraceSetup,
 };
 pub use expect::{
     Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,
     Values,
 };
+pub use fetch::FetchArg;
 pub use file::{Found, find};
 pub use graph::{Graph, GraphCall};
 pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
@@ -68,7 +70,7 @@ pub use literal::Literal;
 pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
-    ArgName, ConfigSymbol, EventName, EventRef, FetchArg, FilePath, GroupName, Line, ModuleName, OptionName,
+    ArgName, ConfigSymbol, EventName, EventRef, FilePath, GroupName, Line, ModuleName, OptionName,
     ProbePoint, ProgramName, StaticName,
 };
 pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};

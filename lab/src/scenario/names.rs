@@ -94,6 +94,11 @@ impl GroupName {
     pub(super) fn kprobes() -> GroupName {
         GroupName("kprobes".to_owned())
     }
+
+    /// What function-based events have when none is given.
+    pub(super) fn functions() -> GroupName {
+        GroupName("functions".to_owned())
+    }
 }
 
 impl FromText for GroupName {
@@ -176,38 +181,6 @@ from_text!(ProbePoint, {
     "type": "string",
     "pattern": "^[A-Za-z0-9_.$:]+(\\+(0x)?[0-9A-Fa-f]+)?$",
     "examples": ["vfs_write", "vfs_write+0x10", "ext4:ext4_file_open"],
-});
-
-name! {
-    /// A fetch arg in tracefs' own language: `+0($arg2):ustring`, `$retval:s64`, `%x1`.
-    FetchArg
-}
-
-/// `MAX_ARGSTR_LEN` of the kernel.
-const FETCH_ARG_MAX: usize = 63;
-
-impl FromText for FetchArg {
-    const EXPECTED: &'static str = "a fetch arg such as +0($arg2):ustring or $retval:s64";
-
-    fn from_text(text: &str) -> Result<FetchArg, String> {
-        printable_line(text)?;
-        // An immediate string may hold blanks, nothing else can.
-        if text.is_empty() || (text.contains(char::is_whitespace) && !text.starts_with("\\\"")) {
-            return Err(format!(
-                "`{text}` is not a fetch arg, expected one such as +0($arg2):ustring, without blanks"
-            ));
-        }
-        if text.len() > FETCH_ARG_MAX {
-            return Err(format!("fetch arg of {} characters, expected at most {FETCH_ARG_MAX}", text.len()));
-        }
-        Ok(FetchArg(text.to_owned()))
-    }
-}
-
-from_text!(FetchArg, {
-    "type": "string",
-    "maxLength": 63,
-    "examples": ["$arg1", "+0($arg2):ustring", "+u0($arg2):u64", "$retval:s64"],
 });
 
 name! {

@@ -38,16 +38,6 @@ fn probe_points_are_symbols_offsets_and_addresses() {
 }
 
 #[test]
-fn fetch_args_are_one_word() {
-    for text in ["+0($arg2):ustring", "$retval:s64", "\\\"two words\"", "%x1"] {
-        assert_eq!(FetchArg::from_text(text).unwrap().as_str(), text);
-    }
-    refused::<FetchArg>("$arg1 x=$arg2", "without blanks");
-    refused::<FetchArg>("$arg1\nx", "control character");
-    refused::<FetchArg>(&"x".repeat(64), "at most 63");
-}
-
-#[test]
 fn files_do_not_climb() {
     assert_eq!(FilePath::from_text("events/kprobes/enable").unwrap().as_str(), "events/kprobes/enable");
     refused::<FilePath>("../etc/passwd", "has `..` in it");

@@ -110,6 +110,7 @@ pub(super) fn obtain(cache: &Cache, spec: KernelSpec, progress: &Progress) -> Re
         spec,
         cache: cache.root().to_owned(),
         functions: Arc::default(),
+        types: Arc::default(),
         directory,
         shipped: Some(Shipped { place }),
     })

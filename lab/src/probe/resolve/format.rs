@@ -98,7 +98,7 @@ impl Walk<'_> {
 }
 
 /// `+OFFSET(BASE)`, from the user's memory where `user` is set.
-pub(super) fn fetch(base: &str, offset: i64, user: bool) -> String {
+pub(in crate::probe) fn fetch(base: &str, offset: i64, user: bool) -> String {
     let sign = if offset < 0 { '-' } else { '+' };
     format!("{sign}{}{}({base})", if user { "u" } else { "" }, offset.unsigned_abs())
 }

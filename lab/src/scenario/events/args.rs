@@ -1,6 +1,6 @@
 //! `args:`, what a probe fetches.
 
-use crate::scenario::names::{ArgName, FetchArg};
+use crate::scenario::{FetchArg, names::ArgName};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for Args {
             type Value = Args;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("a map of argument names to fetch args")
+                out.write_str("a map of argument names to fetch args or paths")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {

@@ -1,9 +1,12 @@
 //! `trace: { events: }`: each kind of event with its own fields.
 
 use super::Args;
-use crate::scenario::{
-    keyed::verb_keyed,
-    names::{ArgName, EventName, GroupName, Line, ProbePoint, StaticName},
+use crate::{
+    probe::Prototype,
+    scenario::{
+        keyed::verb_keyed,
+        names::{ArgName, EventName, GroupName, Line, ProbePoint, StaticName},
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +20,8 @@ verb_keyed! {
         "kprobe" => Kprobe,
         /// `kretprobe: vfs_write`
         "kretprobe" => Kretprobe,
+        /// `function: "do_sys_openat2(int dfd, string filename)"`
+        "function" => Function,
     }
 }
 
@@ -27,6 +32,7 @@ impl EventSpec {
             EventSpec::StaticEvent(event) => &event.event.system,
             EventSpec::Kprobe(probe) => &probe.group,
             EventSpec::Kretprobe(probe) => &probe.group,
+            EventSpec::Function(probe) => &probe.group,
         }
     }
 
@@ -36,6 +42,7 @@ impl EventSpec {
             EventSpec::StaticEvent(event) => &event.event.name,
             EventSpec::Kprobe(probe) => &probe.name,
             EventSpec::Kretprobe(probe) => &probe.name,
+            EventSpec::Function(probe) => probe.name.as_deref().unwrap_or(probe.function.function()),
         }
     }
 
@@ -45,6 +52,13 @@ impl EventSpec {
             EventSpec::StaticEvent(_) => return None,
             EventSpec::Kprobe(probe) => (ProbeKind::Kprobe, &probe.kprobe, &probe.args),
             EventSpec::Kretprobe(probe) => (ProbeKind::Kretprobe, &probe.kretprobe, &probe.args),
+            EventSpec::Function(probe) => {
+                return Some(Probe {
+                    kind: ProbeKind::Kprobe,
+                    target: probe.function.function(),
+                    args: probe.function.args(),
+                });
+            }
         };
         Some(Probe { kind, target, args })
     }
@@ -55,6 +69,7 @@ impl EventSpec {
             EventSpec::StaticEvent(_) => None,
             EventSpec::Kprobe(probe) => Some(&mut probe.args),
             EventSpec::Kretprobe(probe) => Some(&mut probe.args),
+            EventSpec::Function(probe) => Some(probe.function.args_mut()),
         }
     }
 
@@ -63,7 +78,7 @@ impl EventSpec {
         let Probe { target, args, .. } = self.probe()?;
         let kind = match self {
             EventSpec::StaticEvent(_) => return None,
-            EventSpec::Kprobe(_) => "p".to_owned(),
+            EventSpec::Kprobe(_) | EventSpec::Function(_) => "p".to_owned(),
             EventSpec::Kretprobe(probe) => {
                 format!("r{}", probe.maxactive.map(|n| n.to_string()).unwrap_or_default())
             }
@@ -81,6 +96,7 @@ impl EventSpec {
             EventSpec::StaticEvent(event) => &event.filter,
             EventSpec::Kprobe(probe) => &probe.filter,
             EventSpec::Kretprobe(probe) => &probe.filter,
+            EventSpec::Function(probe) => &probe.filter,
         };
         filter.as_deref()
     }
@@ -91,6 +107,7 @@ impl EventSpec {
             EventSpec::StaticEvent(event) => &event.triggers,
             EventSpec::Kprobe(probe) => &probe.triggers,
             EventSpec::Kretprobe(probe) => &probe.triggers,
+            EventSpec::Function(probe) => &probe.triggers,
         }
     }
 
@@ -196,6 +213,32 @@ pub struct Kretprobe {
     pub triggers: Vec<Line>,
 }
 
+/// A kprobe event at the entry of a function, written as its prototype.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// The function and which of its parameters are recorded, `do_sys_openat2(int dfd, string filename)`.
+    pub function: Prototype,
+    /// The event's name. Default: the function's.
+    #[serde(default)]
+    pub name: Option<EventName>,
+    /// The event's group. Default `functions`.
+    #[serde(default = "GroupName::functions")]
+    #[schemars(default = "functions")]
+    pub group: GroupName,
+    /// Goes to the event's `filter` file.
+    #[serde(default)]
+    pub filter: Option<Line>,
+    /// Go to the event's `trigger` file, one write each.
+    #[serde(default)]
+    pub triggers: Vec<Line>,
+}
+
+/// The schema's view of [`GroupName::functions`].
+fn functions() -> &'static str {
+    "functions"
+}
+
 /// The schema's view of [`GroupName::kprobes`].
 fn kprobes() -> &'static str {
     "kprobes"
@@ -221,6 +264,14 @@ mod tests {
         check(
             r#"{ kretprobe: vfs_write, name: w, maxactive: 3, args: { ret: "$retval:s64" } }"#,
             Some("r3:kprobes/w vfs_write ret=$retval:s64"),
+        );
+        check(
+            r#"{ function: "do_sys_openat2(int dfd, string filename)" }"#,
+            Some("p:functions/do_sys_openat2 do_sys_openat2 dfd=$arg1:s32 filename=+0($arg2):string"),
+        );
+        check(
+            r#"{ function: "vfs_read(ptr file)", name: r, group: g }"#,
+            Some("p:g/r vfs_read file=$arg1:x64"),
         );
     }
 }

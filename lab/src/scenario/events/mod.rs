@@ -5,5 +5,5 @@ mod kinds;
 mod setup;
 
 pub use args::Args;
-pub use kinds::{EventSpec, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent};
+pub use kinds::{EventSpec, Function, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent};
 pub use setup::{Clock, DEFAULT_BUFFER_KB, Switch, TraceSetup};

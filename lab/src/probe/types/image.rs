@@ -1,0 +1,77 @@
+//! Where a kernel's BTF lies: in a section of vmlinux, and so somewhere in the image that is booted.
+
+use crate::kernel::text::map;
+use anyhow::{Context, Result};
+use object::{Object, ObjectSection};
+use std::path::Path;
+
+/// `struct btf_header` of a little-endian kernel begins so: magic, version 1, no flags, 24 bytes long.
+const BEGINNING: [u8; 8] = [0x9f, 0xeb, 1, 0, 24, 0, 0, 0];
+
+/// How long `struct btf_header` is.
+const HEADER: usize = 24;
+
+/// The linker aligns the section so.
+const ALIGNMENT: usize = 4;
+
+/// The `.BTF` section of an ELF file, which is mapped: of a vmlinux it is a fiftieth.
+pub(super) fn in_elf(path: &Path) -> Result<Vec<u8>> {
+    let read = || -> Result<Vec<u8>> {
+        let map = map(path)?;
+        let elf = object::File::parse(&map[..])?;
+        let section = elf.section_by_name(".BTF").context("it was built without CONFIG_DEBUG_INFO_BTF")?;
+        Ok(section.data()?.to_vec())
+    };
+    read().with_context(|| format!("cannot read the BTF of `{}`", path.display()))
+}
+
+/// The BTF in a boot image that is not compressed, which has no sections.
+pub(super) fn in_image(path: &Path) -> Result<Vec<u8>> {
+    let map = map(path).with_context(|| format!("cannot read the BTF of `{}`", path.display()))?;
+    let found = find(&map).with_context(|| format!("`{}` has no BTF in it", path.display()))?;
+    Ok(found.to_vec())
+}
+
+/// The largest piece that is headed as BTF is: that of the kernel, and not one of a test of BTF.
+fn find(image: &[u8]) -> Option<&[u8]> {
+    let begins = |at: &usize| image[*at..].starts_with(&BEGINNING);
+    let places = (0..image.len().saturating_sub(HEADER)).step_by(ALIGNMENT).filter(begins);
+    places.filter_map(|at| whole(&image[at..])).max_by_key(|found| found.len())
+}
+
+/// As much of what begins with a header as the header says, if all of it is there: types, and right
+/// behind them names.
+fn whole(bytes: &[u8]) -> Option<&[u8]> {
+    let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+    let (types, types_length) = (word(8)?, word(12)?);
+    let (names, names_length) = (word(16)?, word(20)?);
+    let follow = types == 0 && names == types_length && types_length > 0 && names_length > 0;
+    let end = HEADER.checked_add(usize::try_from(names.checked_add(names_length)?).ok()?)?;
+    bytes.get(..end).filter(|_| follow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BTF of so many bytes of types and names, all of them `fill`.
+    fn btf(types: u32, names: u32, fill: u8) -> Vec<u8> {
+        let mut bytes = BEGINNING.to_vec();
+        [0, types, types, names].iter().for_each(|word: &u32| bytes.extend(word.to_le_bytes()));
+        bytes.resize(bytes.len() + (types + names) as usize, fill);
+        bytes
+    }
+
+    #[test]
+    fn the_largest_whole_piece_is_the_kernels() {
+        let cut = [&btf(100, 100, 3)[..60], &[0; 40]].concat();
+        let kernel = btf(12, 8, 2);
+        let image = [&[0; 64][..], &btf(4, 4, 1), &[0; 32], &kernel, &cut].concat();
+        assert_eq!(find(&image), Some(&kernel[..]));
+        assert_eq!(find(&cut), None);
+        assert_eq!(find(&[0; 256]), None);
+        assert_eq!(find(&BEGINNING), None);
+        // It lies where the linker puts it, and not in the middle of a word.
+        assert_eq!(find(&[&[0; 6][..], &kernel].concat()), None);
+    }
+}
