@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Gives the loopback device a hardware address, and has it carry one frame.
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "arguments.h"
+
+/* For experiments: nobody else listens to it. */
+#define PROTOCOL ETH_P_802_EX1
+
+static const char usage[] =
+	"Usage: frame ADDRESS\n"
+	"\n"
+	"Gives lo the hardware address ADDRESS, sends a frame to it and receives it.\n";
+
+static void read_address(unsigned char *address, const char *text)
+{
+	int end = 0;
+
+	if (sscanf(text, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx%n", &address[0],
+		   &address[1], &address[2], &address[3], &address[4],
+		   &address[5], &end) != ETH_ALEN || text[end])
+		errx(EXIT_FAILURE, "`%s` is not a hardware address", text);
+}
+
+/* A socket for frames of lo, which is up and has the address. */
+static int packet_socket(const unsigned char *address)
+{
+	struct ifreq request = { .ifr_name = "lo" };
+	struct sockaddr_ll place = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(PROTOCOL),
+		.sll_ifindex = if_nametoindex("lo"),
+	};
+	/* None before it is bound, which would be those of every device. */
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	if (fd == -1)
+		err(EXIT_FAILURE, "packet socket");
+	/* Only a device that is down takes an address. */
+	request.ifr_flags = 0;
+	if (ioctl(fd, SIOCSIFFLAGS, &request))
+		err(EXIT_FAILURE, "lo down");
+	request.ifr_hwaddr.sa_family = ARPHRD_LOOPBACK;
+	memcpy(request.ifr_hwaddr.sa_data, address, ETH_ALEN);
+	if (ioctl(fd, SIOCSIFHWADDR, &request))
+		err(EXIT_FAILURE, "lo's address");
+	request.ifr_flags = IFF_UP;
+	if (ioctl(fd, SIOCSIFFLAGS, &request))
+		err(EXIT_FAILURE, "lo up");
+	if (bind(fd, (struct sockaddr *)&place, sizeof(place)))
+		err(EXIT_FAILURE, "bind");
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned char frame[ETH_ZLEN] = { 0 }, address[ETH_ALEN];
+	struct ethhdr *header = (void *)frame;
+	ssize_t length;
+	int fd;
+
+	expect_arguments(argc, argv, 1, usage);
+	read_address(address, argv[1]);
+	fd = packet_socket(address);
+	memcpy(header->h_dest, address, ETH_ALEN);
+	header->h_proto = htons(PROTOCOL);
+	if (send(fd, frame, sizeof(frame), 0) != sizeof(frame))
+		err(EXIT_FAILURE, "send");
+	length = recv(fd, frame, sizeof(frame), 0);
+	if (length == -1)
+		err(EXIT_FAILURE, "receive");
+	printf("lo received %zd bytes\n", length);
+	return EXIT_SUCCESS;
+}
