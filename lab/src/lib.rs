@@ -26,6 +26,7 @@ pub mod bench;
 pub mod bisect;
 pub mod cache;
 pub mod dump;
+mod families;
 pub mod guest;
 pub mod host;
 pub mod kernel;

@@ -4,8 +4,9 @@
 //! knows of a guest.
 
 use crate::{
+    families,
     kernel::{Kernel, WITHOUT_VMLINUX},
-    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup, Wanted},
+    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup, UserPlaces, Wanted},
 };
 use protocol::WriteMode;
 
@@ -22,6 +23,9 @@ pub fn unmet(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
         return Some("crash 8.0.6, Debian 13's, does not read the modules of kernels from 7.0".to_owned());
     }
     if let Some(reason) = unmounted(scenario, kernel).or_else(|| unshipped(scenario, kernel)) {
+        return Some(reason);
+    }
+    if let Some(reason) = families::unmet(&scenario.trace, &kernel.version, kernel.config()) {
         return Some(reason);
     }
     let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
@@ -54,9 +58,24 @@ fn unshipped(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
     samples.then(|| "this kernel was shipped without its samples".to_owned())
 }
 
-/// What is written to tracefs before the first step.
+/// Where a tracing instance is, relative to tracefs; the top-level one is `""`.
+pub(crate) fn directory(instance: Option<&str>) -> String {
+    instance.map(|name| format!("instances/{name}")).unwrap_or_default()
+}
+
+/// A file of a tracing instance, relative to tracefs.
+pub(crate) fn below(instance: Option<&str>, file: &str) -> String {
+    match instance {
+        Some(name) => format!("instances/{name}/{file}"),
+        None => file.to_owned(),
+    }
+}
+
+/// What is done in tracefs before the first step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
+    /// Directories that are made first, relative to tracefs: tracing instances.
+    pub directories: Vec<String>,
     /// The writes, in order.
     pub arming: Vec<Arm>,
 }
@@ -95,23 +114,22 @@ pub fn cmdline(scenario: &Scenario) -> Vec<String> {
 }
 
 impl Plan {
-    /// The plan of a scenario's `trace:`.
-    pub fn of(scenario: &Scenario) -> Plan {
-        Plan::arming(&scenario.trace, scenario.traces_boot())
+    /// The plan of a scenario's `trace:`, given where `places` of workloads are in their files.
+    pub fn of(scenario: &Scenario, places: &UserPlaces) -> Plan {
+        Plan::arming(&scenario.trace, scenario.traces_boot(), places)
     }
 
-    fn arming(trace: &TraceSetup, traced_boot: bool) -> Plan {
+    fn arming(trace: &TraceSetup, traced_boot: bool, places: &UserPlaces) -> Plan {
         let mut plan = Plan::default();
         // What the boot left in the buffer stays: it is cleared by a smaller size, by any write of
         // the clock, and, under the function tracer, by tracing that goes off and on (6.12,
         // tracing_set_clock and function_trace_start).
         if !traced_boot {
-            // Nothing of the arming itself belongs into the trace.
-            plan.set("tracing_on", "0");
-            plan.set("buffer_size_kb", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string());
-            if let Some(clock) = trace.clock {
-                plan.set("trace_clock", clock.name());
-            }
+            plan.buffer(trace, None);
+        }
+        for instance in trace.instances() {
+            plan.directories.push(directory(Some(instance)));
+            plan.buffer(trace, Some(instance));
         }
         for (option, on) in &trace.options {
             plan.set(format!("options/{}", option.as_str()), if on.0 { "1" } else { "0" });
@@ -126,7 +144,7 @@ impl Plan {
             }
         }
         for event in &trace.events {
-            plan.event(event);
+            plan.event(event, places);
         }
         // Last: from here on functions are traced.
         if let Some(tracer) = &trace.tracer {
@@ -135,18 +153,35 @@ impl Plan {
         plan
     }
 
-    fn event(&mut self, event: &EventSpec) {
-        if let Some(definition) = event.definition() {
-            self.add("kprobe_events", definition);
+    /// An empty ring buffer that records nothing yet.
+    fn buffer(&mut self, trace: &TraceSetup, instance: Option<&str>) {
+        // Nothing of the arming itself belongs into the trace.
+        self.set(below(instance, "tracing_on"), "0");
+        let size = trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string();
+        self.set(below(instance, "buffer_size_kb"), size);
+        if let Some(clock) = trace.clock {
+            self.set(below(instance, "trace_clock"), clock.name());
         }
-        let directory = format!("events/{}/{}", event.group(), event.name());
+    }
+
+    fn event(&mut self, event: &EventSpec, places: &UserPlaces) {
+        if let Some(definition) = event.definition(places) {
+            self.add(definition.file, definition.line);
+        }
+        let file = |group: &str, name: &str, file: &str| {
+            below(event.instance(), &format!("events/{group}/{name}/{file}"))
+        };
+        for feed in event.feeds() {
+            self.add(file(&feed.event.system, &feed.event.name, "trigger"), feed.trigger.as_str());
+        }
+        let own = |name: &str| file(event.group(), event.name(), name);
         if let Some(filter) = event.filter() {
-            self.set(format!("{directory}/filter"), filter);
+            self.set(own("filter"), filter);
         }
         for trigger in event.triggers() {
-            self.add(format!("{directory}/trigger"), trigger.as_str());
+            self.add(own("trigger"), trigger.as_str());
         }
-        self.set(format!("{directory}/enable"), "1");
+        self.set(own("enable"), "1");
     }
 
     fn set(&mut self, file: impl Into<String>, text: impl Into<String>) {
@@ -174,7 +209,7 @@ mod tests {
     }
 
     fn check_traced_boot(trace: &str, parameters: &str, expect: &[&str]) {
-        let found: Vec<String> = Plan::of(&scenario(trace, parameters))
+        let found: Vec<String> = Plan::of(&scenario(trace, parameters), &UserPlaces::new())
             .arming
             .iter()
             .map(|arm| {
@@ -208,7 +243,7 @@ mod tests {
             cmdline(&with_bootconfig),
             ["trace_buf_size=64K", "trace_clock=mono", "bootconfig", "trace_event=", "quiet"]
         );
-        let arming = Plan::of(&with_bootconfig).arming;
+        let arming = Plan::of(&with_bootconfig, &UserPlaces::new()).arming;
         assert!(arming.iter().all(|arm| arm.file != "tracing_on"), "{arming:?}");
     }
 
@@ -244,5 +279,47 @@ mod tests {
                 "1 > events/sched/sched_switch/enable",
             ],
         );
+    }
+
+    #[test]
+    fn a_synthetic_event_is_there_before_the_triggers_that_make_it() {
+        check(
+            "{ events: [ { synthetic: wake, fields: { lat: u64 }, triggers: ['hist:keys=lat'], fed_by: [ \
+               { event: 'sched:sched_waking', trigger: 'hist:keys=pid:ts=common_timestamp' }, \
+               { event: 'sched:sched_switch', trigger: 'hist:keys=next_pid' } ] } ] }",
+            &[
+                "0 > tracing_on",
+                "4096 > buffer_size_kb",
+                "wake u64 lat >> synthetic_events",
+                "hist:keys=pid:ts=common_timestamp >> events/sched/sched_waking/trigger",
+                "hist:keys=next_pid >> events/sched/sched_switch/trigger",
+                "hist:keys=lat >> events/synthetic/wake/trigger",
+                "1 > events/synthetic/wake/enable",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_instance_has_a_buffer_and_the_files_of_its_events() {
+        let trace = "{ clock: mono, events: [ { kprobe: vfs_read, name: r, instance: a, filter: common_pid != 1 }, \
+                       { event: 'kprobes:r' }, { event: 'sched:sched_switch', instance: a } ] }";
+        check(
+            trace,
+            &[
+                "0 > tracing_on",
+                "4096 > buffer_size_kb",
+                "mono > trace_clock",
+                "0 > instances/a/tracing_on",
+                "4096 > instances/a/buffer_size_kb",
+                "mono > instances/a/trace_clock",
+                "p:kprobes/r vfs_read >> kprobe_events",
+                "common_pid != 1 > instances/a/events/kprobes/r/filter",
+                "1 > instances/a/events/kprobes/r/enable",
+                "1 > events/kprobes/r/enable",
+                "1 > instances/a/events/sched/sched_switch/enable",
+            ],
+        );
+        let plan = Plan::of(&scenario(trace, "[]"), &UserPlaces::new());
+        assert_eq!(plan.directories, ["instances/a"]);
     }
 }

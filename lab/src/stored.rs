@@ -9,6 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -18,6 +19,11 @@ pub const SCENARIO: &str = "scenario.yaml";
 
 /// The trace of a scenario.
 pub const TRACE: &str = "trace.dat";
+
+/// The trace of a tracing instance of a scenario, beside the top-level one's: `trace.NAME.dat`.
+pub fn trace_of(instance: Option<&str>) -> String {
+    instance.map_or_else(|| TRACE.to_owned(), |name| format!("trace.{name}.dat"))
+}
 
 /// The directories of the scenarios below `directory`: itself, if it is one's, else those that its
 /// `results.json` names and that have a trace.
@@ -57,7 +63,13 @@ pub fn judge_again(directory: &Path, scenario: Option<&Scenario>) -> Result<Vec<
         }
     };
     let trace = Trace::open(&directory.join(TRACE))?;
+    let mut instances = BTreeMap::new();
+    for name in scenario.trace.instances() {
+        let path = directory.join(trace_of(Some(name)));
+        instances.insert(name.to_owned(), Trace::open(&path)?);
+    }
     let (kernel_log, files) = recording::stored(directory)?;
     let outputs = recording::outputs(directory, &scenario.evidence_outputs());
-    judge(scenario, &Evidence { trace: &trace, kernel_log: &kernel_log, files: &files, outputs: &outputs })
+    let (kernel_log, files, outputs) = (&kernel_log, &files, &outputs);
+    judge(scenario, &Evidence { trace: &trace, instances: &instances, kernel_log, files, outputs })
 }

@@ -7,6 +7,7 @@ mod agent;
 mod debian_rust;
 pub mod initramfs;
 mod modules;
+mod offsets;
 mod programs;
 mod selftests;
 mod toolchain;
@@ -15,6 +16,7 @@ mod workloads;
 
 pub(crate) use modules::sources as module_sources;
 pub use modules::{Module, Modules};
+pub(crate) use offsets::offset_of;
 pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
 pub use userland::{Tree, Userlands};

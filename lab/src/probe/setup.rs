@@ -135,6 +135,16 @@ fn resolved(probe: Probe<'_>, kernel: &Kernel) -> Result<Result<Option<Args>, Un
 /// What of a function is at hand where this probe is.
 fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<Place, String> {
     let target = probe.target;
+    let place = match probe.kind {
+        ProbeKind::Kprobe | ProbeKind::Fprobe => Place::Entry,
+        ProbeKind::Kretprobe | ProbeKind::Fexit => Place::of_return(&kernel.version),
+        ProbeKind::Uprobe | ProbeKind::Uretprobe => {
+            return Err("the kernel's types are not its program's: write a fetch arg such as %x0".to_owned());
+        }
+        ProbeKind::Eprobe => {
+            return Err(format!("it fetches fields of `{target}`: write them as in $next_pid"));
+        }
+    };
     if target.contains('+') {
         return Err(format!(
             "parameters are where they are passed at a function's entry alone, and `{target}` is behind it: \
@@ -147,8 +157,5 @@ fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<Place, String> {
              such as +0($arg1):u64"
         ));
     }
-    match probe.kind {
-        ProbeKind::Kprobe => Ok(Place::Entry),
-        ProbeKind::Kretprobe => Ok(Place::of_return(&kernel.version)),
-    }
+    Ok(place)
 }

@@ -1,10 +1,11 @@
 //! Arming: the plan's writes, and what the kernel says when it refuses one.
 
-use super::{Recorder, read};
+use super::Recorder;
 use crate::{
+    guest::offset_of,
     machine::Death,
     plan::Plan,
-    scenario::{Errno, Scenario, nearest},
+    scenario::{Errno, EventSpec, Scenario, TraceSetup, UserPlaces, nearest},
 };
 use protocol::{Reply, Request};
 
@@ -41,8 +42,19 @@ impl Recorder<'_> {
         }
     }
 
-    /// Makes the plan's writes. `Some` says which one the kernel refused, and why.
-    pub(super) fn arm(&mut self, plan: &Plan) -> Result<Option<String>, Death> {
+    /// Arms the scenario's trace. `Some` says what the kernel refused, and why.
+    pub(super) fn arm(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
+        let places = match self.user_places(&scenario.trace)? {
+            Ok(places) => places,
+            Err(reason) => return Ok(Some(reason)),
+        };
+        let plan = Plan::of(scenario, &places);
+        for path in &plan.directories {
+            if let Reply::Errno { errno, .. } = self.call(&Request::MakeDirectory { path: path.clone() })? {
+                return Ok(Some(format!("cannot make `{path}`: {}", Errno::from_number(errno))));
+            }
+        }
+        self.mark_arming()?;
         let requests: Vec<_> = plan
             .arming
             .iter()
@@ -58,19 +70,27 @@ impl Recorder<'_> {
             _ => None,
         });
         let Some((arm, errno)) = refused else { return Ok(None) };
-        let mut reason =
-            format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_number(errno));
-        if let Reply::Data(log) = self.call(&read("error_log"))?
-            && !log.is_empty()
-        {
-            reason = format!("{reason}\n{}", String::from_utf8_lossy(&log).trim_end());
+        let said = self.reason(&arm.text)?;
+        let hint = if arm.file == "kprobe_events" { self.hint(&arm.text) } else { None };
+        let what = format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_number(errno));
+        Ok(Some([Some(what), said, hint].into_iter().flatten().collect::<Vec<_>>().join("\n")))
+    }
+
+    /// Brings the workloads that are probed into the guest. Gives back where in their files the places
+    /// are, or which one is not there.
+    fn user_places(&mut self, trace: &TraceSetup) -> Result<Result<UserPlaces, String>, Death> {
+        let mut places = UserPlaces::new();
+        for place in trace.events.iter().filter_map(EventSpec::user_place) {
+            if let Err(reason) = self.push_workload(&place.program)? {
+                return Ok(Err(reason));
+            }
+            let Some(program) = self.guest.workloads.get(&*place.program) else { continue };
+            match offset_of(program, place) {
+                Ok(offset) => places.insert(place.clone(), offset),
+                Err(reason) => return Ok(Err(reason)),
+            };
         }
-        if arm.file == "kprobe_events"
-            && let Some(hint) = self.hint(&arm.text)
-        {
-            reason = format!("{reason}\n{hint}");
-        }
-        Ok(Some(reason))
+        Ok(Ok(places))
     }
 
     /// What a probe on a function that is not there may have meant.

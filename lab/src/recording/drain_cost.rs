@@ -6,7 +6,6 @@ use crate::{
     guest::Guest,
     kernel::Kernel,
     machine::{Death, Machine},
-    plan::Plan,
     scenario::Scenario,
 };
 use anyhow::{Context, anyhow};
@@ -45,10 +44,10 @@ pub(crate) fn drain_cost(
     within: Duration,
 ) -> Result<DrainCost, Death> {
     let mut recorder = Recorder::new(kernel, machine, guest, directory, within);
-    if let Some(reason) = recorder.arm(&Plan::of(scenario))? {
+    if let Some(reason) = recorder.arm(scenario)? {
         return Err(Death::Lab(anyhow!("cannot arm the trace: {reason}")));
     }
-    recorder.start_trace()?;
+    recorder.start_trace(&scenario.trace)?;
     recorder.finish(workload)?;
     match recorder.call(&Request::StopTrace { instance: String::new() })? {
         Reply::Done => {}

@@ -1,12 +1,12 @@
 //! A machine made ready for a person instead of a scenario: all workloads and the lab's own modules are
 //! where a scenario would have them, and some modules are loaded.
 
-use super::{Recorder, modules::MODULES, modules::READABLE, processes::WORKLOADS};
+use super::{Recorder, modules::MODULES, modules::READABLE};
 use crate::{
     guest::{Guest, Module},
     kernel::Kernel,
     machine::{Death, Machine},
-    scenario::Wanted,
+    scenario::{WORKLOADS, Wanted},
 };
 use anyhow::anyhow;
 use std::{

@@ -17,6 +17,7 @@ mod left;
 mod modules;
 mod patched;
 mod processes;
+mod refusal;
 mod selftests;
 mod steps;
 mod tape;
@@ -31,14 +32,13 @@ use crate::{
     guest::{Guest, Module},
     kernel::Kernel,
     machine::{Death, Machine, time_scale},
-    plan::Plan,
     report::StepResult,
     scenario::{Scenario, Step, Wanted},
     selftest::Case,
     verdict::{Binaries, Said, Splat, decode, find_splats, step_mark},
 };
 use anyhow::{Context, Result};
-use protocol::{Reply, Request, WriteMode};
+use protocol::{Reply, Request};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -207,7 +207,8 @@ struct Recorder<'a> {
     pushed: BTreeSet<String>,
     /// Where the functions of modules that were loaded are, as /proc/kallsyms has them.
     module_symbols: String,
-    tape: Option<Tape>,
+    /// One for each tracing instance, while they are recorded.
+    tapes: Vec<Tape>,
     /// What the tests of a selftest step came to so far, and the one that runs.
     cases: Vec<Case>,
     testing: Option<String>,
@@ -239,7 +240,7 @@ impl<'a> Recorder<'a> {
             crash: None,
             pushed: BTreeSet::new(),
             module_symbols: String::new(),
-            tape: None,
+            tapes: Vec::new(),
             cases: Vec::new(),
             testing: None,
             patched: None,
@@ -252,7 +253,6 @@ impl<'a> Recorder<'a> {
         recording: &mut Recording,
         stage: &mut String,
     ) -> Result<(), Death> {
-        let plan = Plan::of(scenario);
         recording.unarmed = self.unbooted(scenario)?;
         self.open_text(scenario)?;
         if recording.unarmed.is_none() {
@@ -260,14 +260,14 @@ impl<'a> Recorder<'a> {
         }
         self.remember_text()?;
         if recording.unarmed.is_none() {
-            recording.unarmed = self.arm(&plan)?;
+            recording.unarmed = self.arm(scenario)?;
         }
         if recording.unarmed.is_some() {
             recording.kernel_log = self.kernel_log()?;
             return Ok(());
         }
         let before = self.state()?;
-        self.start_trace()?;
+        self.start_trace(&scenario.trace)?;
         let ended = self.steps(scenario, recording, stage);
         if scenario.dump && matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
             self.machine.keep_memory()?;
@@ -331,11 +331,7 @@ impl<'a> Recorder<'a> {
     fn mark(&mut self, step: usize) -> Result<(), Death> {
         let mark = step_mark(step);
         self.machine.mark_console(&mark);
-        // KERN_INFO, which stays off a quiet console: printing there would show in latency tracers.
-        let data = format!("<6>{mark}\n").into_bytes();
-        // A kernel without /dev/kmsg has splats without a step.
-        let request = Request::WriteFile { path: "/dev/kmsg".into(), data, mode: WriteMode::Append };
-        self.call(&request).map(drop)
+        self.mark_log(&mark)
     }
 
     fn collect(

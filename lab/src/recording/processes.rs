@@ -5,13 +5,10 @@ use super::{Recorder, Recording, steps::check_text, unexpected};
 use crate::{
     host::process::tail,
     machine::{Death, END_OF_A_PROCESS, TIME_SCALE},
-    scenario::{Errno, Shell, TextCheck, Workload},
+    scenario::{Errno, Shell, TextCheck, WORKLOADS, Workload},
 };
 use protocol::{ChildState, Output, Reply, Request, Stdin};
 use std::borrow::Cow;
-
-/// Where workloads are pushed to.
-pub(super) const WORKLOADS: &str = "/workloads";
 
 /// The most bytes of a workload's stdout, and of its stderr, that are kept.
 const OUTPUT_MAX: u32 = 256 << 10;
@@ -215,7 +212,7 @@ impl Recorder<'_> {
     }
 
     /// Brings a workload into the guest; its path there.
-    fn push_workload(&mut self, program: &str) -> Result<Result<String, String>, Death> {
+    pub(super) fn push_workload(&mut self, program: &str) -> Result<Result<String, String>, Death> {
         let Some(file) = self.guest.workloads.get(program) else {
             let known = self.guest.workloads.keys().cloned().collect::<Vec<_>>().join(", ");
             return Ok(Err(format!("no workload is called `{program}`; there are {known}")));

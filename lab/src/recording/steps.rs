@@ -94,15 +94,16 @@ impl Recorder<'_> {
         let mut failures = Vec::new();
         let written = replies.get(usize::from(step.error_log.is_some()));
         check_errno(step.errno, written, &mut failures);
+        if let Some(check) = &step.kernel_log {
+            let logged = self.logged()?.unwrap_or_default();
+            check_text("kernel_log", Some(check), logged.as_bytes(), &mut failures);
+        }
         if let (Some(check), Some(Reply::Data(log))) = (&step.error_log, replies.get(2)) {
             check_text("error_log", Some(check), log, &mut failures);
         } else if step.error_log.is_some() {
             failures.push("`error_log` cannot be read".into());
-        } else if !failures.is_empty()
-            && let Reply::Data(log) = self.call(&read("error_log"))?
-            && let Some(entry) = error_of(&String::from_utf8_lossy(&log), &text)
-        {
-            failures.push(entry);
+        } else if !failures.is_empty() && matches!(written, Some(Reply::Errno { .. })) {
+            failures.extend(self.reason(&text)?);
         }
         Ok(failures)
     }
@@ -146,15 +147,6 @@ pub(super) fn check_text(what: &str, check: Option<&TextCheck>, data: &[u8], fai
     }
 }
 
-/// The last entry of `error_log` if it is about the command that was written: what is wrong, the
-/// command, and a `^` below the place.
-fn error_of(log: &str, command: &str) -> Option<String> {
-    let lines: Vec<_> = log.trim_end().lines().collect();
-    let [.., what, shown, place] = lines.as_slice() else { return None };
-    shown.strip_prefix("  Command: ").filter(|shown| *shown == command)?;
-    Some(format!("{what}\n{shown}\n{place}"))
-}
-
 pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failures: &mut Vec<String>) {
     match (expected, reply) {
         (None, Some(Reply::Errno { what, errno })) => {
@@ -166,24 +158,5 @@ pub(super) fn check_errno(expected: Option<Errno>, reply: Option<&Reply>, failur
         }
         (Some(expected), _) => failures.push(format!("expected {expected}, found success")),
         (None, _) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_reason_belongs_to_the_command() {
-        let first =
-            "[   12.3] trace_kprobe: error: Invalid argument name\n  Command: p:x f a-b=1\n             ^\n";
-        let second = "[   12.4] trace_kprobe: error: Bad symbol\n  Command: p:x nope\n               ^\n";
-        let check = |log: &str, command, expect: Option<&str>| {
-            assert_eq!(error_of(log, command).as_deref(), expect, "{log}");
-        };
-        let log = format!("{first}{second}");
-        check(&log, "p:x nope", Some(second.trim_end()));
-        check(&log, "p:x f a-b=1", None);
-        check("", "p:x nope", None);
     }
 }

@@ -1,17 +1,16 @@
-//! The tape: raw pages of the guest's ring buffer into `trace.dat`, with all that is needed to
-//! read them again.
+//! The tapes: raw pages of the guest's ring buffers into a `trace.dat` for each tracing instance, with
+//! all that is needed to read them again.
 
 use super::{CHUNK, Recorder, read, unexpected};
 use crate::{
     machine::Death,
-    stored::TRACE,
+    plan::{below, directory},
+    scenario::TraceSetup,
+    stored::trace_of,
     trace::dat::{TracefsFiles, Writer},
 };
 use protocol::{Reply, Request};
 use std::{collections::BTreeMap, io};
-
-/// The instance that is recorded: the top-level one.
-const TOP: &str = "";
 
 /// The most bytes of pages that one reply brings while the buffer is written to.
 const SIP: usize = 64 << 10;
@@ -19,8 +18,9 @@ const SIP: usize = 64 << 10;
 /// How many of these replies are taken in a row while something else is waited for.
 const DRAINS: usize = 64;
 
-/// A trace that is being recorded.
+/// The trace of one tracing instance that is being recorded.
 pub(super) struct Tape {
+    instance: Option<String>,
     writer: Writer,
     header_page: String,
     /// `SYSTEM:NAME` to the format of every event that was ever enabled: a dynamic event can be
@@ -29,31 +29,51 @@ pub(super) struct Tape {
 }
 
 impl Recorder<'_> {
-    /// Opens the tape and lets the ring buffer fill.
-    pub(super) fn start_trace(&mut self) -> Result<(), Death> {
+    /// Opens a tape for each tracing instance and lets the ring buffers fill.
+    pub(super) fn start_trace(&mut self, setup: &TraceSetup) -> Result<(), Death> {
         let header_page = self.text("events/header_page")?;
-        let path = self.directory.join(TRACE);
-        let writer = Writer::create(&path, &header_page, self.machine.hello().cpus);
-        // What the kernel says of its pages is the guest's word.
-        let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?;
-        self.tape = Some(Tape { writer, header_page, formats: BTreeMap::new() });
-        self.learn_formats()?;
-        match self.call(&Request::StartTrace { instance: TOP.into() })? {
-            Reply::Done => Ok(()),
-            other => Err(unexpected("tracing to start", &other)),
+        for instance in [None].into_iter().chain(setup.instances().into_iter().map(Some)) {
+            let path = self.directory.join(trace_of(instance));
+            let writer = Writer::create(&path, &header_page, self.machine.hello().cpus);
+            // What the kernel says of its pages is the guest's word.
+            let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?;
+            let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
+            self.tapes.push(Tape { instance, writer, header_page, formats: BTreeMap::new() });
         }
+        self.learn_formats()?;
+        for instance in self.recorded() {
+            match self.call(&Request::StartTrace { instance })? {
+                Reply::Done => {}
+                other => return Err(unexpected("tracing to start", &other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of the instances that are being recorded, as the agent takes them.
+    fn recorded(&self) -> Vec<String> {
+        self.tapes.iter().map(|tape| directory(tape.instance.as_deref())).collect()
     }
 
     /// Reads the formats of enabled events that were not enabled before.
     pub(super) fn learn_formats(&mut self) -> Result<(), Death> {
-        let enabled = self.text("set_event")?;
-        let Some(tape) = &mut self.tape else { return Ok(()) };
+        for index in 0..self.tapes.len() {
+            let Some(tape) = self.tapes.get(index) else { continue };
+            let enabled = below(tape.instance.as_deref(), "set_event");
+            let enabled = self.text(&enabled)?;
+            self.learn(index, &enabled)?;
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, index: usize, enabled: &str) -> Result<(), Death> {
+        let Some(tape) = self.tapes.get(index) else { return Ok(()) };
         let new: Vec<String> =
             enabled.lines().filter(|event| !tape.formats.contains_key(*event)).map(str::to_owned).collect();
         let paths: Vec<String> =
             new.iter().map(|event| format!("events/{}/format", event.replacen(':', "/", 1))).collect();
         let mut texts = self.files(&paths)?;
-        let Some(tape) = &mut self.tape else { return Ok(()) };
+        let Some(tape) = self.tapes.get_mut(index) else { return Ok(()) };
         for (event, path) in new.into_iter().zip(paths) {
             if let Some(text) = texts.remove(&path) {
                 tape.formats.insert(event, text);
@@ -62,17 +82,23 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Takes what the ring buffer holds: some of it while it is written to, all of it `to_the_end`.
+    /// Takes what the ring buffers hold: some of it while they are written to, all of it `to_the_end`.
     pub(super) fn drain(&mut self, to_the_end: bool) -> Result<(), Death> {
+        (0..self.tapes.len()).try_for_each(|index| self.drain_one(index, to_the_end))
+    }
+
+    fn drain_one(&mut self, index: usize, to_the_end: bool) -> Result<(), Death> {
+        let Some(tape) = self.tapes.get(index) else { return Ok(()) };
+        let instance = directory(tape.instance.as_deref());
         let max = if to_the_end { CHUNK } else { SIP };
-        let drain = Request::DrainTrace { instance: TOP.into(), max: max as u32 };
+        let drain = Request::DrainTrace { instance, max: max as u32 };
         let mut drains = 0;
         loop {
             let (cpus, more) = match self.call(&drain)? {
                 Reply::Pages { cpus, more } => (cpus, more),
                 other => return Err(unexpected("pages of the ring buffer", &other)),
             };
-            let Some(tape) = &mut self.tape else { return Ok(()) };
+            let Some(tape) = self.tapes.get_mut(index) else { return Ok(()) };
             let (mut taken, mut used) = (0, 0);
             for pages in cpus {
                 taken += pages.data.len();
@@ -88,21 +114,26 @@ impl Recorder<'_> {
         }
     }
 
-    /// Stops the trace, takes the rest, and closes the tape.
+    /// Stops the trace, takes the rest, and closes the tapes.
     pub(super) fn stop_trace(&mut self) -> Result<(), Death> {
-        match self.call(&Request::StopTrace { instance: TOP.into() })? {
-            Reply::Done => {}
-            other => return Err(unexpected("tracing to stop", &other)),
+        for instance in self.recorded() {
+            match self.call(&Request::StopTrace { instance })? {
+                Reply::Done => {}
+                other => return Err(unexpected("tracing to stop", &other)),
+            }
         }
         self.drain(true)?;
         self.learn_formats()?;
-        let files = self.tracefs_files()?;
-        let Some(tape) = self.tape.take() else { return Ok(()) };
-        tape.writer.finish(&files).map_err(Death::Lab)
+        for tape in std::mem::take(&mut self.tapes) {
+            let files = self.tracefs_files(&tape)?;
+            tape.writer.finish(&files).map_err(Death::Lab)?;
+        }
+        Ok(())
     }
 
-    /// All that `trace.dat` holds beside the pages.
-    fn tracefs_files(&mut self) -> Result<TracefsFiles, Death> {
+    /// All that a `trace.dat` holds beside the pages.
+    fn tracefs_files(&mut self, tape: &Tape) -> Result<TracefsFiles, Death> {
+        let below = |file: &str| below(tape.instance.as_deref(), file);
         let own = match self.call(&Request::ListDirectory { path: "events/ftrace".into() })? {
             Reply::Names(names) => names,
             other => return Err(unexpected("ftrace's own events", &other)),
@@ -111,23 +142,21 @@ impl Recorder<'_> {
         let own: Vec<String> = own.map(|name| format!("events/ftrace/{name}/format")).collect();
         let ftrace_formats = self.files(&own)?.into_values().collect();
         let cpus = self.machine.hello().cpus;
-        let stats: Vec<String> = (0..cpus).map(|cpu| format!("per_cpu/cpu{cpu}/stats")).collect();
+        let stats: Vec<String> = (0..cpus).map(|cpu| below(&format!("per_cpu/cpu{cpu}/stats"))).collect();
         let mut stats_texts = self.files(&stats)?;
         let stats =
             (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
         let (header_event, printk_formats) =
             (self.text("events/header_event")?, self.text("printk_formats")?);
-        let (saved_cmdlines, trace_clock) = (self.text("saved_cmdlines")?, self.text("trace_clock")?);
+        let (saved_cmdlines, trace_clock) = (self.text("saved_cmdlines")?, self.text(&below("trace_clock"))?);
         let hello = self.machine.hello();
         let uname = format!("Linux ftrace-lab {} aarch64", hello.release);
-        let tape = self.tape.as_ref();
-        let formats = tape.into_iter().flat_map(|tape| &tape.formats);
         let system = |event: &str| event.split(':').next().unwrap_or_default().to_owned();
         Ok(TracefsFiles {
-            header_page: tape.map(|tape| tape.header_page.clone()).unwrap_or_default(),
+            header_page: tape.header_page.clone(),
             header_event,
             ftrace_formats,
-            event_formats: formats.map(|(event, text)| (system(event), text.clone())).collect(),
+            event_formats: tape.formats.iter().map(|(event, text)| (system(event), text.clone())).collect(),
             kallsyms: self.text_symbols()?,
             printk_formats,
             saved_cmdlines,

@@ -3,8 +3,9 @@
 use super::{
     Step,
     check::Pattern,
+    event_ref::EventRef,
     locate::At,
-    names::{EventRef, Line},
+    names::Line,
     nearest::unknown,
     semantic::{Checked, Scope, Use, below, problem},
     text::{FromText, from_text},

@@ -1,16 +1,8 @@
 //! `expect:`, what the whole trace must look like.
 
 use super::{
-    TextCheck,
-    agrees::Agrees,
-    amount::Amount,
-    bind::Bind,
-    graph::Graph,
-    keyed::one_keyed,
-    literal::Literal,
-    names::{EventRef, Line},
-    sequence::Sequence,
-    span::Span,
+    TextCheck, agrees::Agrees, amount::Amount, bind::Bind, event_ref::EventRef, graph::Graph,
+    keyed::one_keyed, literal::Literal, names::Line, sequence::Sequence, span::Span,
 };
 use crate::verdict::Condition;
 use indexmap::IndexMap;
@@ -65,6 +57,38 @@ impl Expectation {
             }
             _ => false,
         }
+    }
+}
+
+impl Expectation {
+    /// The events it names.
+    pub fn events(&self) -> Vec<&EventRef> {
+        match self {
+            Expectation::Count(count) => vec![&count.event],
+            Expectation::Values(values) => vec![&values.event],
+            Expectation::Set(set) => vec![&set.event],
+            Expectation::Never(never) => vec![&never.event],
+            Expectation::Sequence(sequence) => sequence.steps.iter().map(|step| &step.event).collect(),
+            Expectation::Pairs(pairs) => vec![&pairs.enter.event, &pairs.exit.event],
+            Expectation::Latency(latency) => vec![&latency.from.event, &latency.to.event],
+            Expectation::Hist(hist) => vec![&hist.event],
+            Expectation::Stack(stack) => vec![&stack.event],
+            Expectation::Stats(stats) => stats.event.iter().collect(),
+            Expectation::Agrees(agrees) => agrees.events.iter().collect(),
+            Expectation::Graph(_) | Expectation::KernelLog(_) => Vec::new(),
+        }
+    }
+
+    /// The tracing instance whose events it is about; `None` is the top-level one.
+    pub fn instance(&self) -> Option<&str> {
+        self.events().first()?.instance.as_deref()
+    }
+
+    /// Two events of it that are not of one instance.
+    pub(super) fn instances_apart(&self) -> Option<(&EventRef, &EventRef)> {
+        let events = self.events();
+        let first = *events.first()?;
+        events.into_iter().find(|event| event.instance != first.instance).map(|other| (first, other))
     }
 }
 

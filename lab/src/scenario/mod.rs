@@ -16,6 +16,7 @@ mod command;
 mod dies;
 mod errno;
 mod error;
+mod event_ref;
 mod events;
 mod expect;
 mod fetch;
@@ -52,9 +53,11 @@ pub use command::CommandLine;
 pub use dies::Dies;
 pub use errno::Errno;
 pub use error::ScenarioError;
+pub use event_ref::{EventRef, StaticName};
 pub use events::{
-    Args, Clock, DEFAULT_BUFFER_KB, EventSpec, Function, Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent,
-    Switch, TraceSetup,
+    Args, Clock, DEFAULT_BUFFER_KB, Definition, Eprobe, EventSpec, Feed, Fexit, Fields, Fprobe, Function,
+    Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent, Switch, Synthetic, TraceSetup, Uprobe, Uretprobe,
+    UserEvent, UserPlace, UserPlaces,
 };
 pub use expect::{
     Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,
@@ -70,8 +73,8 @@ pub use literal::Literal;
 pub use matrix::{Matrix, Orders, Part, Refused, load_all};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
-    ArgName, ConfigSymbol, EventName, EventRef, FilePath, GroupName, Line, ModuleName, OptionName,
-    ProbePoint, ProgramName, StaticName,
+    ArgName, ConfigSymbol, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
+    ProbePoint, ProgramName,
 };
 pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};
 pub use path::ValuePath;
@@ -83,6 +86,7 @@ pub use userland::{PackageName, UserlandName, WantedUserland};
 
 pub(crate) use bound::means_the_same;
 pub(crate) use budget::check as within_budget;
+pub(crate) use events::WORKLOADS;
 pub(crate) use file::is_name;
 pub(crate) use hook::FLAGS;
 pub(crate) use nearest::nearest;

@@ -4,7 +4,7 @@ use super::text::{FromText, from_text, printable_line};
 use std::fmt;
 
 /// The kernel's rule for events, groups and arguments: a C identifier of at most `max` characters.
-fn identifier(what: &str, text: &str, max: usize, dash: bool) -> Result<String, String> {
+pub(super) fn identifier(what: &str, text: &str, max: usize, dash: bool) -> Result<String, String> {
     let good = |(i, c): (usize, char)| {
         c == '_'
             || (dash && c == '-')
@@ -25,7 +25,7 @@ fn identifier(what: &str, text: &str, max: usize, dash: bool) -> Result<String, 
 }
 
 /// `MAX_EVENT_NAME_LEN` and `MAX_ARG_NAME_LEN` of the kernel, without the final NUL.
-const EVENT_MAX: usize = 63;
+pub(super) const EVENT_MAX: usize = 63;
 const ARG_MAX: usize = 31;
 
 /// Names of fields that every probe event has already.
@@ -90,14 +90,16 @@ name! {
 }
 
 impl GroupName {
-    /// What the kernel uses when none is given.
-    pub(super) fn kprobes() -> GroupName {
-        GroupName("kprobes".to_owned())
+    /// One that the kernel uses when none is given.
+    pub(super) fn default_of(name: &'static str) -> GroupName {
+        GroupName(name.to_owned())
     }
+}
 
-    /// What function-based events have when none is given.
-    pub(super) fn functions() -> GroupName {
-        GroupName("functions".to_owned())
+impl serde::Serialize for GroupName {
+    /// For the schema, which shows defaults.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -290,74 +292,20 @@ from_text!(ModuleName, {
     "examples": ["kprobe_example", "deaths"],
 });
 
-/// An event as an expectation names it: `NAME` or `GROUP:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventRef {
-    /// The group, if it was written.
-    pub group: Option<String>,
-    /// The event's name.
-    pub name: String,
+name! {
+    /// The name of a tracing instance, a directory below `instances/`.
+    InstanceName
 }
 
-impl FromText for EventRef {
-    const EXPECTED: &'static str = "an event, NAME or GROUP:NAME";
+impl FromText for InstanceName {
+    const EXPECTED: &'static str = "the name of a tracing instance";
 
-    fn from_text(text: &str) -> Result<EventRef, String> {
-        let (group, name) = match text.split_once(':') {
-            Some((group, name)) => (Some(identifier("group name", group, EVENT_MAX, true)?), name),
-            None => (None, text),
-        };
-        Ok(EventRef { group, name: identifier("event name", name, EVENT_MAX, false)? })
+    fn from_text(text: &str) -> Result<InstanceName, String> {
+        identifier("instance name", text, EVENT_MAX, true).map(InstanceName)
     }
 }
 
-from_text!(EventRef, {
-    "type": "string",
-    "pattern": "^([A-Za-z_-][A-Za-z0-9_-]*:)?[A-Za-z_][A-Za-z0-9_]*$",
-    "examples": ["efd_write", "sched:sched_switch"],
-});
-
-impl fmt::Display for EventRef {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.group {
-            Some(group) => write!(out, "{group}:{}", self.name),
-            None => out.write_str(&self.name),
-        }
-    }
-}
-
-/// A tracepoint's event, `SYSTEM:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StaticName {
-    /// `sched`
-    pub system: String,
-    /// `sched_switch`
-    pub name: String,
-}
-
-impl FromText for StaticName {
-    const EXPECTED: &'static str = "a tracepoint's event, SYSTEM:NAME";
-
-    fn from_text(text: &str) -> Result<StaticName, String> {
-        let event = EventRef::from_text(text)?;
-        match event.group {
-            Some(system) => Ok(StaticName { system, name: event.name }),
-            None => Err(format!("`{text}` has no system, expected SYSTEM:NAME such as sched:sched_switch")),
-        }
-    }
-}
-
-from_text!(StaticName, {
-    "type": "string",
-    "pattern": "^[A-Za-z_-][A-Za-z0-9_-]*:[A-Za-z_][A-Za-z0-9_]*$",
-    "examples": ["sched:sched_switch"],
-});
-
-impl fmt::Display for StaticName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}", self.system, self.name)
-    }
-}
+from_text!(InstanceName, { "type": "string", "pattern": "^[A-Za-z_-][A-Za-z0-9_-]{0,62}$" });
 
 #[cfg(test)]
 #[path = "names_tests.rs"]

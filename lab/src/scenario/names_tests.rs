@@ -47,18 +47,6 @@ fn files_do_not_climb() {
 }
 
 #[test]
-fn events_are_named_with_or_without_their_group() {
-    let check = |text, group: Option<&str>, name: &str| {
-        let expect = EventRef { group: group.map(str::to_owned), name: name.to_owned() };
-        assert_eq!(EventRef::from_text(text), Ok(expect));
-    };
-    check("efd_write", None, "efd_write");
-    check("sched:sched_switch", Some("sched"), "sched_switch");
-    refused::<EventRef>("a:b:c", "bad character ':'");
-    refused::<StaticName>("sched_switch", "has no system");
-}
-
-#[test]
 fn commands_split_as_a_shell_does() {
     let check = |text, expect: &[&str]| {
         let found = CommandLine::from_text(text).unwrap();

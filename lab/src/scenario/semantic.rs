@@ -3,16 +3,16 @@
 
 use super::{
     Amount, Document, EventSpec, Expectation, Step, boot,
+    event_ref::EventRef,
+    events,
     expect::{EventMatch, Hist, Latency, Pairs, Stats},
     kselftest,
     locate::{At, Problem},
     matrix,
-    names::EventRef,
     nearest::unknown,
     sequence::Sequence,
 };
 use crate::verdict::Condition;
-use std::collections::BTreeSet;
 
 /// ftrace's own entries, which no scenario has to define.
 const FTRACE_EVENTS: [&str; 16] = [
@@ -99,7 +99,7 @@ pub(super) fn check(document: &Document) -> Checked {
         return problem(&[At::Key("expect")], "`expect` beside `dies`: a kernel that dies leaves no trace");
     }
     document.matrix.as_ref().map_or(Ok(()), matrix::check)?;
-    check_events(&document.trace.events)?;
+    events::check(&document.trace.events)?;
     for (index, step) in document.steps.iter().enumerate() {
         check_step(step, &[At::Key("steps"), At::Index(index)])?;
     }
@@ -109,33 +109,16 @@ pub(super) fn check(document: &Document) -> Checked {
         let verb = At::Key(expectation.verb());
         let path = [At::Key("expect"), At::Index(index), verb];
         scope.check(expectation, &path)?;
+        if let Some((one, other)) = expectation.instances_apart() {
+            let message =
+                format!("`{one}` and `{other}` are not of one tracing instance, expected events of one");
+            return problem(&path, message);
+        }
         if let Some(clock) = document.trace.clock.filter(|clock| !clock.is_time())
             && expectation.compares_times()
         {
             let clock = clock.name();
             return problem(&path, format!("the trace's clock is `{clock}`, expected one that counts time"));
-        }
-    }
-    Ok(())
-}
-
-fn check_events(events: &[EventSpec]) -> Checked {
-    let mut seen = BTreeSet::new();
-    for (index, event) in events.iter().enumerate() {
-        let path = [At::Key("trace"), At::Key("events"), At::Index(index)];
-        if !seen.insert((event.group(), event.name())) {
-            let key = if matches!(event, EventSpec::StaticEvent(_)) { "event" } else { "name" };
-            let message = format!("event `{}:{}` is there twice", event.group(), event.name());
-            return problem(&below(&path, At::Key(key)), message);
-        }
-        let EventSpec::Kretprobe(probe) = event else { continue };
-        if probe.kretprobe.contains('+') {
-            let message = format!("`{}` is inside a function, expected the function itself", probe.kretprobe);
-            return problem(&below(&path, At::Key("kretprobe")), message);
-        }
-        // KRETPROBE_MAXACTIVE_MAX of the kernel.
-        if probe.maxactive.is_some_and(|number| !(1..=4096).contains(&number)) {
-            return problem(&below(&path, At::Key("maxactive")), "bad maxactive, expected 1 to 4096");
         }
     }
     Ok(())
@@ -231,11 +214,17 @@ impl Scope<'_> {
     /// Whether something defines the event: `trace`, ftrace itself, or, for `SYSTEM:NAME`, the kernel.
     pub(super) fn check_event(&self, event: &EventRef, path: &[At]) -> Checked {
         let events = &self.document.trace.events;
-        let named: Vec<_> = events.iter().filter(|spec| spec.name() == event.name).collect();
+        if let Some(instance) = &event.instance {
+            let known: Vec<_> = events.iter().filter_map(EventSpec::instance).collect();
+            if !known.contains(&instance.as_str()) {
+                return problem(path, unknown("tracing instance", instance, &known));
+            }
+        }
         if let Some(group) = &event.group {
-            let in_group = events.iter().any(|spec| spec.group() == group && spec.definition().is_some());
-            if !in_group
-                || named.iter().any(|spec| spec.group() == group)
+            // Whichever instance records it: that another one does not is worth an expectation.
+            let in_group = || events.iter().filter(|spec| spec.group() == group);
+            if !in_group().any(EventSpec::is_defined)
+                || in_group().any(|spec| spec.name() == event.name)
                 || self.defined_elsewhere(&event.name)
             {
                 return Ok(());
@@ -245,13 +234,16 @@ impl Scope<'_> {
             let names: Vec<_> = names.iter().map(String::as_str).collect();
             return problem(path, unknown("event", &event.to_string(), &names));
         }
+        let events: Vec<_> =
+            events.iter().filter(|spec| spec.instance() == event.instance.as_deref()).collect();
+        let named: Vec<_> = events.iter().filter(|spec| spec.name() == event.name).collect();
         match named.len() {
             1 => Ok(()),
             0 if FTRACE_EVENTS.contains(&event.name.as_str()) || self.defined_elsewhere(&event.name) => {
                 Ok(())
             }
             0 => {
-                let names: Vec<_> = events.iter().map(EventSpec::name).collect();
+                let names: Vec<_> = events.iter().map(|spec| spec.name()).collect();
                 let hint =
                     if names.is_empty() { "a SYSTEM:NAME, or an event that `trace` defines" } else { "" };
                 let message = unknown("event", &event.name, &names);
@@ -281,10 +273,11 @@ impl Scope<'_> {
 
     /// Whether the event has the field, where its fields are known.
     pub(super) fn check_field(&self, event: &EventRef, field: &str, path: &[At]) -> Checked {
+        // Those of an instance are defined by another item, maybe.
         let same = |spec: &&EventSpec| {
             spec.name() == event.name && event.group.as_deref().is_none_or(|group| group == spec.group())
         };
-        let spec = self.document.trace.events.iter().find(same);
+        let spec = self.document.trace.events.iter().filter(same).max_by_key(|spec| spec.is_defined());
         let own = match spec {
             Some(spec) => spec.fields(),
             None if event.name == "function" => Some(FUNCTION_FIELDS.to_vec()),

@@ -2,7 +2,7 @@
 
 use super::{
     bind::{Bind, Same},
-    names::EventRef,
+    event_ref::EventRef,
     span::Span,
 };
 use crate::verdict::Condition;

@@ -118,6 +118,10 @@ pub struct Write {
     /// What tracefs' `error_log` must say of this write.
     #[serde(default)]
     pub error_log: Option<TextCheck>,
+    /// What the kernel log must have got by this write, without levels and times: where `error_log`
+    /// says nothing, the reason of a refusal is there.
+    #[serde(default)]
+    pub kernel_log: Option<TextCheck>,
 }
 
 /// Reads a file and checks it.

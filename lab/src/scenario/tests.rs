@@ -64,7 +64,8 @@ expect:
         [("func_stack_trace", true)]
     );
     assert_eq!(scenario.trace.events[0].filter(), Some("prev_pid != 0"));
-    assert_eq!(scenario.trace.events[1].definition().as_deref(), Some("p:kprobes/w vfs_write+0x10"));
+    let definition = scenario.trace.events[1].definition(&UserPlaces::new()).unwrap();
+    assert_eq!((definition.file, definition.line.as_str()), ("kprobe_events", "p:kprobes/w vfs_write+0x10"));
     let Step::Workload(workload) = &scenario.steps[0].value else { panic!("{:?}", scenario.steps[0]) };
     assert_eq!(
         (workload.workload.program(), workload.workload.arguments().len(), workload.exit),

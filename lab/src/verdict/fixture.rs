@@ -136,7 +136,7 @@ pub(super) fn judge_with(
     outputs: &BTreeMap<usize, Said>,
 ) -> Vec<Outcome> {
     let scenario = Scenario::parse(Path::new("x.yaml"), source).unwrap_or_else(|error| panic!("{error}"));
-    let mut judge = Judge::new(&scenario);
+    let mut judge = Judge::of(&scenario, None);
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix("LOST ") {
             Some(words) => judge.loss(&loss(words)),

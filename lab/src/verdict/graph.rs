@@ -66,7 +66,8 @@ impl Trees {
         if amount == Amount::default() {
             amount.at_least = Some(1);
         }
-        let event = EventRef { group: Some("ftrace".to_owned()), name: "funcgraph_entry".to_owned() };
+        let event =
+            EventRef { instance: None, group: Some("ftrace".to_owned()), name: "funcgraph_entry".to_owned() };
         Trees {
             pattern: GraphCall {
                 call: graph.call.clone(),

@@ -16,10 +16,11 @@ use super::{
     values::{Ordered, Unordered},
 };
 use crate::{
+    plan::below,
     scenario::{DEFAULT_BUFFER_KB, EventRef, Expectation, Scenario, Written},
     trace::{Item, Loss, Trace},
 };
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
@@ -30,6 +31,8 @@ use std::{
 pub struct Evidence<'a> {
     /// The trace of the whole scenario.
     pub trace: &'a Trace,
+    /// Those of the tracing instances, by name.
+    pub instances: &'a BTreeMap<String, Trace>,
     /// The kernel log of the guest, as text.
     pub kernel_log: &'a str,
     /// What [`Scenario::evidence_files`] asked for: path below tracefs, `*` replaced, and content.
@@ -38,23 +41,44 @@ pub struct Evidence<'a> {
     pub outputs: &'a BTreeMap<usize, Said>,
 }
 
-/// Judges every expectation of a scenario, in the order of its file, in one pass over the trace.
+/// Judges every expectation of a scenario, in the order of its file, in one pass over each trace.
 ///
 /// # Errors
-/// A trace that cannot be read or is damaged.
+/// A trace that cannot be read or is damaged, or is not there.
 pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome>> {
-    let mut judge = Judge::new(scenario);
-    evidence.trace.for_each(|item| {
-        match item {
-            Item::Event(event) => judge.observe(&event),
-            Item::Loss(loss) => judge.loss(&loss),
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(judge.finish(evidence.kernel_log, evidence.files, evidence.outputs))
+    let mut outcomes = BTreeMap::new();
+    for instance in [None].into_iter().chain(scenario.trace.instances().into_iter().map(Some)) {
+        let trace = match instance {
+            None => evidence.trace,
+            Some(name) => evidence
+                .instances
+                .get(name)
+                .with_context(|| format!("the trace of the tracing instance `{name}` is missing"))?,
+        };
+        let mut judge = Judge::of(scenario, instance);
+        trace.for_each(|item| {
+            match item {
+                Item::Event(event) => judge.observe(&event),
+                Item::Loss(loss) => judge.loss(&loss),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let indices = of_instance(scenario, instance).map(|(index, _)| index);
+        let found = judge.finish(evidence.kernel_log, evidence.files, evidence.outputs);
+        outcomes.extend(indices.zip(found));
+    }
+    Ok(outcomes.into_values().collect())
 }
 
-/// The expectations of a scenario at work.
+/// The expectations about one tracing instance, with their places in the file.
+fn of_instance<'a>(
+    scenario: &'a Scenario,
+    instance: Option<&'a str>,
+) -> impl Iterator<Item = (usize, &'a Written<Expectation>)> {
+    scenario.expect.iter().enumerate().filter(move |(_, item)| item.value.instance() == instance)
+}
+
+/// The expectations about one trace of a scenario at work.
 pub struct Judge {
     running: Vec<(String, Box<dyn Evaluate>)>,
     /// For each kind of event, which of `running` want it; `None` as long as none was seen.
@@ -66,10 +90,10 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Ready for the first event.
-    pub fn new(scenario: &Scenario) -> Judge {
-        let running =
-            scenario.expect.iter().map(|item| (item.text.clone(), evaluator(scenario, &item.value)));
+    /// Ready for the first event of a tracing instance; `None` is the top-level one.
+    pub fn of(scenario: &Scenario, instance: Option<&str>) -> Judge {
+        let running = of_instance(scenario, instance)
+            .map(|(_, item)| (item.text.clone(), evaluator(scenario, &item.value)));
         Judge {
             running: running.collect(),
             wanted: Vec::new(),
@@ -158,7 +182,7 @@ fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate
 fn hist_path(scenario: &Scenario, event: &EventRef) -> String {
     let named = scenario.trace.events.iter().find(|spec| spec.name() == event.name);
     let group = event.group.as_deref().or(named.map(|spec| spec.group())).unwrap_or("kprobes");
-    format!("events/{group}/{}/hist", event.name)
+    below(event.instance.as_deref(), &format!("events/{group}/{}/hist", event.name))
 }
 
 impl Scenario {

@@ -33,10 +33,10 @@ pub use condition::Condition;
 pub use filter::Filter;
 pub use judge::{Evidence, Judge, judge};
 pub use observed::Observed;
-pub(crate) use splat::shortened;
 pub use splat::{
     Binaries, Frame, Place, Splat, blocked as blocked_stacks, decode, find as find_splats, step_mark,
 };
+pub(crate) use splat::{STEP_MARK, shortened};
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 
 #[cfg(test)]

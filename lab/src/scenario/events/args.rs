@@ -1,12 +1,10 @@
 //! `args:`, what a probe fetches.
 
+use super::named::Named;
 use crate::scenario::{FetchArg, names::ArgName};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer};
 use std::{borrow::Cow, fmt};
 
 /// A probe's arguments, in the order written.
@@ -18,29 +16,15 @@ const ARGS_MAX: usize = 128;
 
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Args, D::Error> {
-        struct Map;
-        impl<'de> Visitor<'de> for Map {
-            type Value = Args;
+        let named = Named { what: "argument", map: "argument names to fetch args or paths", max: ARGS_MAX };
+        named.read(deserializer).map(Args)
+    }
+}
 
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("a map of argument names to fetch args or paths")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
-                let mut args = IndexMap::new();
-                while let Some((name, fetch)) = map.next_entry::<ArgName, FetchArg>()? {
-                    if args.contains_key(&name) {
-                        return Err(A::Error::custom(format!("argument `{name}` is there twice")));
-                    }
-                    args.insert(name, fetch);
-                    if args.len() > ARGS_MAX {
-                        return Err(A::Error::custom(format!("more than {ARGS_MAX} arguments")));
-                    }
-                }
-                Ok(Args(args))
-            }
-        }
-        deserializer.deserialize_map(Map)
+impl fmt::Display for Args {
+    /// As they stand at the end of a definition, each with a blank in front.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, fetch)| write!(out, " {name}={fetch}"))
     }
 }
 

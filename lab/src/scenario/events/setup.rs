@@ -7,7 +7,7 @@ use crate::scenario::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is armed before the first step. Everything else of tracefs is as the kernel booted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -23,12 +23,20 @@ pub struct TraceSetup {
     pub graph_functions: Vec<Line>,
     /// Files of `options/`: name to on or off.
     pub options: BTreeMap<OptionName, Switch>,
-    /// Goes to `trace_clock`. Default: local, as the kernel has it.
+    /// Goes to `trace_clock`, also of tracing instances. Default: local, as the kernel has it.
     pub clock: Option<Clock>,
-    /// The ring buffer's size in KiB per CPU. Default 4096.
+    /// The ring buffer's size in KiB per CPU, and that of each tracing instance. Default 4096.
     pub buffer_kb: Option<u32>,
-    /// Events, in the order in which they are created and enabled.
+    /// Events, in the order in which they are created and enabled. An event with `instance: NAME` is
+    /// recorded by that tracing instance, which is made for it; expectations name it `EVENT@NAME`.
     pub events: Vec<EventSpec>,
+}
+
+impl TraceSetup {
+    /// The tracing instances that record some of the events, each once.
+    pub fn instances(&self) -> BTreeSet<&str> {
+        self.events.iter().filter_map(EventSpec::instance).collect()
+    }
 }
 
 /// `on` or `off`; YAML's true and false will do too.

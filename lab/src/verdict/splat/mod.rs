@@ -14,6 +14,7 @@ mod tests;
 
 pub(crate) use decode::shortened;
 pub use decode::{Binaries, decode};
+pub(crate) use parse::STEP_MARK;
 pub use parse::{blocked, find, step_mark};
 
 use super::Status;

@@ -28,10 +28,11 @@ const REGISTERS: [&str; 12] = ["pc", "lr", "sp", "x0", "x1", "x2", "x3", "x4", "
 
 /// What is written to the kernel log, and to the console's copy, where a step begins.
 pub fn step_mark(number: usize) -> String {
-    format!("{MARK}{number}")
+    format!("{STEP_MARK}{number}")
 }
 
-const MARK: &str = "ftrace-lab: step ";
+/// What such a mark begins with.
+pub(crate) const STEP_MARK: &str = "ftrace-lab: step ";
 
 const CUT: &str = "------------[ cut here ]------------";
 
@@ -86,7 +87,7 @@ const RUNNING: Kind = Kind::of_stack("NMI backtrace for cpu ", "running");
 impl Reader {
     fn line(&mut self, line: &str) {
         let (time, text) = split_time(line);
-        if let Some(step) = text.strip_prefix(MARK).and_then(|rest| rest.trim().parse().ok()) {
+        if let Some(step) = text.strip_prefix(STEP_MARK).and_then(|rest| rest.trim().parse().ok()) {
             self.close();
             self.step = Some(step);
             return;

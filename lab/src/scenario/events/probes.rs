@@ -1,0 +1,281 @@
+//! Events that are probes: what each kind is written with, and the line that creates it.
+
+use super::{
+    Args, UserPlace, UserPlaces,
+    kinds::{Definition, Kind, Probe, ProbeKind, Recorded},
+};
+use crate::scenario::{
+    event_ref::StaticName,
+    names::{EventName, GroupName, InstanceName, Line, ProbePoint},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Where in a guest the workloads are.
+pub(crate) const WORKLOADS: &str = "/workloads";
+
+/// The groups that the kernel uses when none is given.
+mod groups {
+    use super::GroupName;
+
+    pub(super) fn kprobes() -> GroupName {
+        GroupName::default_of("kprobes")
+    }
+
+    pub(super) fn fprobes() -> GroupName {
+        GroupName::default_of("fprobes")
+    }
+
+    pub(super) fn uprobes() -> GroupName {
+        GroupName::default_of("uprobes")
+    }
+
+    pub(super) fn eprobes() -> GroupName {
+        GroupName::default_of("eprobes")
+    }
+}
+
+/// A kind of probe: its own fields and those that every probe has, and from behind `define` on what
+/// stands before and behind its name in the line that creates it.
+macro_rules! probe {
+    (
+        $(#[$meta:meta])*
+        $name:ident at $target:ident, $group:literal
+        { $($own:tt)* }
+        define in $file:literal: |$probe:ident, $places:ident| $letter:expr, $place:expr, $end:expr
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// The event's name.
+            pub name: EventName,
+            /// The event's group.
+            #[serde(default = $group)]
+            pub group: GroupName,
+            /// Argument names and fetch args, in the order written: `file: "+0($arg2):ustring"`.
+            #[serde(default)]
+            pub args: Args,
+            /// Goes to the event's `filter` file.
+            #[serde(default)]
+            pub filter: Option<Line>,
+            /// Go to the event's `trigger` file, one write each.
+            #[serde(default)]
+            pub triggers: Vec<Line>,
+            /// The tracing instance that records it. Default: the top-level one.
+            #[serde(default)]
+            pub instance: Option<InstanceName>,
+        }
+
+        impl Kind for $name {
+            fn group(&self) -> &str {
+                &self.group
+            }
+
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn recorded(&self) -> Recorded<'_> {
+                Recorded {
+                    filter: self.filter.as_ref(),
+                    triggers: &self.triggers,
+                    instance: self.instance.as_ref(),
+                }
+            }
+
+            fn probe(&self) -> Option<Probe<'_>> {
+                let target = self.$target.as_str();
+                Some(Probe { kind: ProbeKind::$name, target, args: &self.args })
+            }
+
+            fn args_mut(&mut self) -> Option<&mut Args> {
+                Some(&mut self.args)
+            }
+
+            fn user_place(&self) -> Option<&UserPlace> {
+                self.$target.in_program()
+            }
+
+            fn definition(&self, $places: &UserPlaces) -> Option<Definition> {
+                let $probe = self;
+                let (letter, place, end): (String, String, String) = ($letter, $place, $end);
+                let (group, name, args) = (&self.group, &self.name, &self.args);
+                let line = format!("{letter}:{group}/{name} {place}{args}{end}");
+                Some(Definition { file: $file, line })
+            }
+        }
+    };
+}
+
+/// Where a probe can be.
+trait Target {
+    /// The place, if it is in a program.
+    fn in_program(&self) -> Option<&UserPlace> {
+        None
+    }
+}
+
+impl Target for ProbePoint {}
+
+impl Target for StaticName {}
+
+impl Target for UserPlace {
+    fn in_program(&self) -> Option<&UserPlace> {
+        Some(self)
+    }
+}
+
+impl UserPlace {
+    /// As `uprobe_events` takes it, if it is one of `places`.
+    fn in_file(&self, places: &UserPlaces) -> Option<String> {
+        let offset = places.get(self)?;
+        Some(format!("{WORKLOADS}/{}:{offset:#x}", self.program))
+    }
+}
+
+probe! {
+    /// A kprobe event.
+    Kprobe at kprobe, "groups::kprobes"
+    {
+        /// Where: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+        pub kprobe: ProbePoint,
+    }
+    define in "kprobe_events": |probe, _places| "p".into(), probe.kprobe.to_string(), String::new()
+}
+
+probe! {
+    /// A kretprobe event. In `args`, `$retval` is what the function returned; `$argN`, what it was
+    /// called with, is there from 6.9 on.
+    Kretprobe at kretprobe, "groups::kprobes"
+    {
+        /// Which function: `SYMBOL` or `MODULE:SYMBOL`.
+        pub kretprobe: ProbePoint,
+        /// How many calls can be in flight before some are missed. Default: the kernel's.
+        #[serde(default)]
+        #[schemars(range(min = 1, max = 4096))]
+        pub maxactive: Option<u32>,
+    }
+    define in "kprobe_events": |probe, _places|
+        format!("r{}", probe.maxactive.map(|number| number.to_string()).unwrap_or_default()),
+        probe.kretprobe.to_string(),
+        String::new()
+}
+
+probe! {
+    /// An fprobe event, at the entry of a function, by way of ftrace instead of a breakpoint.
+    Fprobe at fprobe, "groups::fprobes"
+    {
+        /// Which function: `SYMBOL`.
+        pub fprobe: ProbePoint,
+    }
+    define in "dynamic_events": |probe, _places| "f".into(), probe.fprobe.to_string(), String::new()
+}
+
+probe! {
+    /// An fprobe event where a function returns. In `args`, `$retval` is what it returned and `$argN`
+    /// what it was called with.
+    Fexit at fexit, "groups::fprobes"
+    {
+        /// Which function: `SYMBOL`.
+        pub fexit: ProbePoint,
+    }
+    define in "dynamic_events":
+        |probe, _places| "f".into(), format!("{}%return", probe.fexit), String::new()
+}
+
+probe! {
+    /// A uprobe event. `args` name registers, as in `+0(%x1):u64`.
+    Uprobe at uprobe, "groups::uprobes"
+    {
+        /// Where in a workload: `PROGRAM:SYMBOL` or `PROGRAM:SYMBOL+OFFSET`.
+        pub uprobe: UserPlace,
+    }
+    define in "uprobe_events": |probe, places| "p".into(), probe.uprobe.in_file(places)?, String::new()
+}
+
+probe! {
+    /// A uretprobe event. In `args`, `$retval` is what the function returned.
+    Uretprobe at uretprobe, "groups::uprobes"
+    {
+        /// Which function of a workload: `PROGRAM:SYMBOL`.
+        pub uretprobe: UserPlace,
+    }
+    define in "uprobe_events": |probe, places| "r".into(), probe.uretprobe.in_file(places)?, String::new()
+}
+
+probe! {
+    /// An event probe: an event made of the fields of another one.
+    Eprobe at eprobe, "groups::eprobes"
+    {
+        /// The event it is attached to, `SYSTEM:NAME`; `args` name its fields: `pid: "$next_pid"`.
+        pub eprobe: StaticName,
+        /// Only where the attached event has this, as in `next_pid != 0`; from 6.2 on. `filter`
+        /// looks at the probe's own arguments.
+        #[serde(default, rename = "if")]
+        pub condition: Option<Line>,
+    }
+    define in "dynamic_events": |probe, _places|
+        "e".into(),
+        format!("{}/{}", probe.eprobe.system, probe.eprobe.name),
+        probe.condition.as_ref().map(|condition| format!(" if {condition}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{EventSpec, FromText};
+
+    fn check(yaml: &str, expect: Option<(&'static str, &str)>) {
+        let event: EventSpec = serde_yaml::from_str(yaml).unwrap();
+        let main = UserPlace::from_text("eventfd:main").unwrap();
+        let found = event.definition(&UserPlaces::from([(main, 0x530)]));
+        let expect = expect.map(|(file, line)| Definition { file, line: line.to_owned() });
+        assert_eq!(found, expect, "{yaml}");
+        assert!(event.probe().is_some_and(|probe| yaml.contains(probe.target)), "{yaml}");
+    }
+
+    #[test]
+    fn probes_of_functions_are_created_by_these_lines() {
+        check("{ kprobe: vfs_write, name: w }", Some(("kprobe_events", "p:kprobes/w vfs_write")));
+        check(
+            r#"{ kprobe: do_sys_openat2, name: open, group: my_kprobes,
+                 args: { file: "+0($arg2):ustring", flags: "+0($arg3):x64" } }"#,
+            Some((
+                "kprobe_events",
+                "p:my_kprobes/open do_sys_openat2 file=+0($arg2):ustring flags=+0($arg3):x64",
+            )),
+        );
+        check(
+            r#"{ kretprobe: vfs_write, name: w, maxactive: 3, args: { ret: "$retval:s64" } }"#,
+            Some(("kprobe_events", "r3:kprobes/w vfs_write ret=$retval:s64")),
+        );
+        check("{ fprobe: vfs_write, name: w }", Some(("dynamic_events", "f:fprobes/w vfs_write")));
+        check(
+            r#"{ fexit: vfs_write, name: w, group: g, args: { ret: "$retval" } }"#,
+            Some(("dynamic_events", "f:g/w vfs_write%return ret=$retval")),
+        );
+    }
+
+    #[test]
+    fn probes_of_programs_are_created_once_their_place_is_known() {
+        check(
+            r#"{ uprobe: "eventfd:main", name: m, args: { argc: "%x0" } }"#,
+            Some(("uprobe_events", "p:uprobes/m /workloads/eventfd:0x530 argc=%x0")),
+        );
+        check(
+            r#"{ uretprobe: "eventfd:main", name: m }"#,
+            Some(("uprobe_events", "r:uprobes/m /workloads/eventfd:0x530")),
+        );
+        check("{ uprobe: 'eventfd:main+4', name: m }", None);
+    }
+
+    #[test]
+    fn an_event_probe_is_created_with_its_condition_behind_its_arguments() {
+        check(
+            r#"{ eprobe: "sched:sched_switch", name: next, args: { pid: "$next_pid" }, if: next_pid != 0 }"#,
+            Some(("dynamic_events", "e:eprobes/next sched/sched_switch pid=$next_pid if next_pid != 0")),
+        );
+    }
+}
