@@ -1,5 +1,5 @@
-//! Why the kernel refused a write, in its own words: the entry of `error_log` with its caret, or,
-//! where that has none, what the kernel log says.
+//! Why the kernel refused a write, in its own words: the entry of `error_log` with its caret, and what
+//! the kernel log got by it, which for some refusals is the only reason given.
 
 use super::{Recorder, read};
 use crate::{machine::Death, verdict::STEP_MARK};
@@ -28,12 +28,14 @@ impl Recorder<'_> {
 
     /// What the kernel said of `text`, which it refused just now.
     pub(super) fn reason(&mut self, text: &str) -> Result<Option<String>, Death> {
-        if let Reply::Data(log) = self.call(&read("error_log"))?
-            && let Some(entry) = entry_of(&String::from_utf8_lossy(&log), text)
-        {
-            return Ok(Some(entry));
-        }
-        Ok(self.logged()?.map(|lines| format!("the kernel log says: {lines}")))
+        let entry = match self.call(&read("error_log"))? {
+            Reply::Data(log) => entry_of(&String::from_utf8_lossy(&log), text),
+            _ => None,
+        };
+        // An entry may say no more than that it failed.
+        let logged = self.logged()?.map(|lines| format!("the kernel log says: {lines}"));
+        let said: Vec<_> = entry.into_iter().chain(logged).collect();
+        Ok((!said.is_empty()).then(|| said.join("\n")))
     }
 
     /// What the kernel log got since the last mark.
