@@ -57,3 +57,52 @@ fn check_one(event: &EventSpec, path: &[At]) -> Checked {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::Scenario;
+    use std::path::Path;
+
+    fn check(events: &str, expect: &str, error: Option<&str>) {
+        let yaml = format!("summary: x\ntrace: {{ events: [ {events} ] }}\nexpect: [ {expect} ]");
+        let found = Scenario::parse(Path::new("x.yaml"), &yaml).map(drop).map_err(|error| error.to_string());
+        match (&found, error) {
+            (Ok(()), None) => {}
+            (Err(found), Some(error)) if found.contains(error) => {}
+            _ => panic!("{yaml}\n{found:?}, expected {error:?}"),
+        }
+    }
+
+    const LOG: &str = "kernel_log: { never: [BUG] }";
+
+    #[test]
+    fn events_that_cannot_be_are_told_with_what_could() {
+        let refused = |event: &str, error| check(event, LOG, Some(error));
+        refused("{ fexit: vfs_read+4, name: x }", "fexit: `vfs_read+4` is inside a function");
+        refused("{ uretprobe: 'eventfd:main+4', name: x }", "uretprobe: `eventfd:main+4` is inside");
+        refused("{ synthetic: s, fields: {}, fed_by: [] }", "fields: no fields");
+        refused("{ synthetic: s, fields: { a: u8 }, fed_by: [] }", "fed_by: no trigger makes the event");
+        refused(
+            "{ kprobe: f, name: x }, { kprobe: g, name: x, instance: a }",
+            "event `kprobes:x` is created twice\n",
+        );
+        refused("{ event: 'a:b', instance: i }, { event: 'a:b', instance: i }", "`a:b` is there twice");
+    }
+
+    #[test]
+    fn an_event_of_an_instance_is_named_with_it() {
+        let events = "{ kprobe: f, name: x, args: { a: $arg1 }, instance: i }, { event: 'kprobes:x' }, \
+                      { event: 'sched:sched_switch', instance: j }";
+        let check = |expect: &str, error| check(events, expect, error);
+        check("values: { event: x@i, field: a, equal: [] }", None);
+        check("values: { event: x, field: a, equal: [] }", None);
+        check("values: { event: x@i, field: b, equal: [] }", Some("field of `x@i`"));
+        check("never: { event: x@j }", Some("event: unknown event `x`"));
+        check("never: { event: 'kprobes:x@j' }", None);
+        check("never: { event: x@k }", Some("unknown tracing instance `k`"));
+        check(
+            "sequence: [ { event: x@i }, { event: sched_switch@j } ]",
+            Some("`x@i` and `sched_switch@j` are not of one tracing instance"),
+        );
+    }
+}
