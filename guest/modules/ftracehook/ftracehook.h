@@ -18,6 +18,9 @@
 /* Files that a debugger finds in show_files. */
 #define SHOW_FILES_MAX 10
 
+/* Symbols that are looked up together. */
+#define HOOK_SYMBOLS_MAX 8
+
 enum hook_action {
 	HOOK_OBSERVE,
 	HOOK_REDIRECT,
@@ -64,7 +67,8 @@ struct hook {
 /* line.c */
 int hook_line_parse(char *text, struct hook_line *line);
 int hook_address_parse(char *text, unsigned long *address);
-unsigned long hook_symbol_address(const char *symbol);
+void hook_symbol_addresses(const char *const *symbols, unsigned long *addresses,
+			   size_t count);
 
 /* hook.c */
 extern int show_count;

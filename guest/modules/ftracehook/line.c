@@ -10,6 +10,7 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "compat.h"
@@ -144,27 +145,41 @@ int hook_line_parse(char *text, struct hook_line *line)
 
 /*
  * kallsyms_lookup_name() is not for modules, but a kprobe finds its symbol. It
- * is never armed.
+ * is never armed. All go at once, since each time waits for RCU. What is not
+ * there has the address 0.
  */
-unsigned long hook_symbol_address(const char *symbol)
+void hook_symbol_addresses(const char *const *symbols, unsigned long *addresses,
+			   size_t count)
 {
-	struct kprobe probe = {
-		.symbol_name = symbol,
-		.flags = KPROBE_FLAG_DISABLED,
-	};
-	unsigned long address;
+	struct kprobe *probes[HOOK_SYMBOLS_MAX];
+	int found = 0;
+	size_t i;
 
-	if (register_kprobe(&probe))
-		return 0;
-	address = (unsigned long)probe.addr;
-	unregister_kprobe(&probe);
-	return address;
+	for (i = 0; i < count && i < HOOK_SYMBOLS_MAX; i++) {
+		struct kprobe *probe = kzalloc(sizeof(*probe), GFP_KERNEL);
+
+		addresses[i] = 0;
+		if (!probe)
+			continue;
+		probe->symbol_name = symbols[i];
+		probe->flags = KPROBE_FLAG_DISABLED;
+		if (register_kprobe(probe)) {
+			kfree(probe);
+			continue;
+		}
+		addresses[i] = (unsigned long)probe->addr;
+		probes[found++] = probe;
+	}
+	unregister_kprobes(probes, found);
+	while (found)
+		kfree(probes[--found]);
 }
 
 /* SYMBOL, SYMBOL+OFFSET or a number. */
 int hook_address_parse(char *text, unsigned long *address)
 {
 	unsigned long offset = 0;
+	const char *symbol;
 	char *plus;
 
 	if (!kstrtoul(text, 0, address))
@@ -175,7 +190,8 @@ int hook_address_parse(char *text, unsigned long *address)
 		if (kstrtoul(plus, 0, &offset))
 			return -EINVAL;
 	}
-	*address = hook_symbol_address(text);
+	symbol = text;
+	hook_symbol_addresses(&symbol, address, 1);
 	if (!*address)
 		return -ENOENT;
 	*address += offset;

@@ -202,10 +202,16 @@ bool redirect_is_vfs_write(unsigned long ip)
 
 void redirect_init(void)
 {
+	unsigned long addresses[ARRAY_SIZE(targets)];
+	const char *symbols[ARRAY_SIZE(targets)];
 	size_t i;
 
+	BUILD_BUG_ON(ARRAY_SIZE(targets) > HOOK_SYMBOLS_MAX);
 	for (i = 0; i < ARRAY_SIZE(targets); i++)
-		targets[i].address = hook_symbol_address(targets[i].symbol);
+		symbols[i] = targets[i].symbol;
+	hook_symbol_addresses(symbols, addresses, ARRAY_SIZE(targets));
+	for (i = 0; i < ARRAY_SIZE(targets); i++)
+		targets[i].address = addresses[i];
 }
 
 /* Waits for the last wrapper, when nothing is redirected any more. */
