@@ -42,6 +42,7 @@ impl Qemu {
             .input("qemu", &self.identity)
             .input("accelerator", self.accelerator.name())
             .input("arguments", arguments.join("\0"))
+            .input("prepared", format!("{:?}", super::PREPARED))
             .input("image", stamp(&spec.image)?)
             .input("initramfs", stamp(&spec.initramfs)?);
         Ok(key.finish("booted"))
