@@ -12,17 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "arguments.h"
 
 static const char usage[] =
-	"Usage: pingpong [--fifo] NUMBERS\n"
+	"Usage: pingpong [--fifo|--nice] NUMBERS\n"
 	"\n"
 	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
 	"NUMBERS to each other in turn, each after it has read the one before.\n"
-	"With --fifo the one on CPU 1 is a real-time task.\n";
+	"With --fifo the one on CPU 1 is a real-time task, with --nice it is one of\n"
+	"higher priority that is not.\n";
 
 static void run_on(int cpu)
 {
@@ -59,6 +61,12 @@ static void receive(int efd, uint64_t expected)
 		     value, expected);
 }
 
+static void run_before_others(void)
+{
+	if (setpriority(PRIO_PROCESS, 0, -10) == -1)
+		err(EXIT_FAILURE, "cannot run at nice -10");
+}
+
 /* Sends one half of the numbers and receives the other. */
 static void play(int to, int from, uint64_t numbers, uint64_t first)
 {
@@ -76,12 +84,15 @@ int main(int argc, char **argv)
 {
 	uint64_t numbers;
 	int there, back;
-	int fifo = 0;
+	void (*prepare)(void) = NULL;
 	int status;
 	pid_t child;
 
-	if (argc > 1 && !strcmp(argv[1], "--fifo")) {
-		fifo = 1;
+	if (argc > 1 && !strcmp(argv[1], "--fifo"))
+		prepare = run_in_real_time;
+	else if (argc > 1 && !strcmp(argv[1], "--nice"))
+		prepare = run_before_others;
+	if (prepare) {
 		argv++;
 		argc--;
 	}
@@ -99,8 +110,8 @@ int main(int argc, char **argv)
 		err(EXIT_FAILURE, "fork");
 	case 0:
 		run_on(1);
-		if (fifo)
-			run_in_real_time();
+		if (prepare)
+			prepare();
 		play(back, there, numbers, 2);
 		return EXIT_SUCCESS;
 	}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sends itself a signal that is ignored, then sets an interval timer and waits
+ * for the signal that comes of it.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "arguments.h"
+
+static const char usage[] =
+	"Usage: alarm MICROSECONDS\n"
+	"\n"
+	"Says where its handler is, sends itself a SIGURG, waits for SIGALRM with\n"
+	"ITIMER_REAL, and says that the handler has run.\n";
+
+static volatile sig_atomic_t rung;
+
+static void ring(int signal)
+{
+	(void)signal;
+	rung++;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = ring };
+	struct itimerval timer = { 0 };
+	unsigned long us;
+	sigset_t blocked, before;
+
+	expect_arguments(argc, argv, 1, usage);
+	us = integer(argv[1]);
+	timer.it_value.tv_sec = us / 1000000;
+	timer.it_value.tv_usec = us % 1000000;
+	printf("handler at %#" PRIxPTR "\n", (uintptr_t)ring);
+	/* It must not come before it is waited for. */
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGALRM);
+	if (sigprocmask(SIG_BLOCK, &blocked, &before) || sigaction(SIGALRM, &action, NULL))
+		err(EXIT_FAILURE, "sigprocmask or sigaction");
+	/* One that is ignored where nobody handles it. */
+	if (kill(getpid(), SIGURG))
+		err(EXIT_FAILURE, "kill");
+	if (setitimer(ITIMER_REAL, &timer, NULL))
+		err(EXIT_FAILURE, "setitimer");
+	while (!rung)
+		sigsuspend(&before);
+	printf("rung %d\n", (int)rung);
+	return EXIT_SUCCESS;
+}
