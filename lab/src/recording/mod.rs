@@ -18,6 +18,7 @@ mod modules;
 mod patched;
 mod processes;
 mod refusal;
+mod refuses;
 mod selftests;
 mod steps;
 mod tape;

@@ -19,6 +19,7 @@ impl Recorder<'_> {
         let failures = match &step.value {
             Step::Workload(step) => self.workload(number, step, &mut result.output)?,
             Step::Write(step) => self.write(step)?,
+            Step::Refuses(step) => self.refuses(step, &mut found)?,
             Step::Read(step) => self.read(number, step, &mut result.output)?,
             Step::MakeDirectory(step) => self.make_directory(step)?,
             Step::Load(step) => self.load(&step.into(), step.parameters.as_ref(), step.errno)?,

@@ -27,6 +27,9 @@ const NAMES: &str = "EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHI
 const ENOTSUPP: (i32, &str) = (524, "ENOTSUPP");
 
 impl Errno {
+    /// What a parser says of what it does not understand.
+    pub const EINVAL: Errno = Errno(22);
+
     /// From the positive number.
     pub fn from_number(number: i32) -> Errno {
         Errno(number)

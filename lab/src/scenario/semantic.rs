@@ -130,6 +130,9 @@ fn check_step(step: &Step, path: &[At]) -> Checked {
             &below(path, At::Key("text")),
             "text of a read that fails, expected only one of errno and text",
         ),
+        Step::Refuses(step) if step.errors.0.is_empty() => {
+            problem(&below(path, At::Key("errors")), "no commands, expected at least one")
+        }
         Step::Text(text) => text.check(path),
         Step::Inspect(inspect) => inspect.check(path),
         _ => Ok(()),

@@ -11,6 +11,7 @@ use super::{
     module::{ModuleSource, Wanted},
     names::{FilePath, Line, ModuleName},
     patched::Text,
+    refuses::Refuses,
     shell::{Crash, Shell},
 };
 use schemars::JsonSchema;
@@ -24,6 +25,8 @@ verb_keyed! {
         "workload" => Workload,
         /// `write: kprobe_events`
         "write" => Write,
+        /// `refuses: kprobe_events`
+        "refuses" => Refuses,
         /// `read: kprobe_events`
         "read" => Read,
         /// `mkdir: instances/mine`

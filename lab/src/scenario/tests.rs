@@ -112,7 +112,7 @@ x.yaml:3:5: steps[0]: unknown kind of step as the first key `workloads`
    |
  3 |   - workloads: eventfd 1
    |     ^^^^^^^^^
-expected one of `workload`, `write`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `inspect`, `sh`, `crash`, `kselftest`
+expected one of `workload`, `write`, `refuses`, `read`, `mkdir`, `load`, `unload`, `module`, `hook`, `hits`, `enabled_functions`, `text`, `inspect`, `sh`, `crash`, `kselftest`
 did you mean `workload`?"#,
     );
     check(

@@ -1,7 +1,6 @@
 //! `args:`, what a probe fetches.
 
-use super::named::Named;
-use crate::scenario::{FetchArg, names::ArgName};
+use crate::scenario::{FetchArg, named::Named, names::ArgName};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};

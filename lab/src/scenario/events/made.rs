@@ -4,10 +4,10 @@
 use super::{
     UserPlaces,
     kinds::{Definition, Kind, Recorded},
-    named::Named,
 };
 use crate::scenario::{
     event_ref::StaticName,
+    named::Named,
     names::{ArgName, EventName, InstanceName, Line},
 };
 use indexmap::IndexMap;

@@ -5,7 +5,6 @@ mod check;
 mod function;
 mod kinds;
 mod made;
-mod named;
 mod place;
 mod probes;
 mod setup;

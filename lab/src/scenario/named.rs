@@ -1,12 +1,11 @@
 //! Maps of names in the order written, each name once.
 
-use crate::scenario::names::ArgName;
 use indexmap::IndexMap;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, Visitor},
 };
-use std::{fmt, marker::PhantomData};
+use std::{fmt, hash::Hash, marker::PhantomData};
 
 /// What a map's entries are.
 pub(super) struct Named {
@@ -20,22 +19,27 @@ pub(super) struct Named {
 
 impl Named {
     /// Reads such a map.
-    pub(super) fn read<'de, T, D>(self, deserializer: D) -> Result<IndexMap<ArgName, T>, D::Error>
+    pub(super) fn read<'de, K, T, D>(self, deserializer: D) -> Result<IndexMap<K, T>, D::Error>
     where
+        K: Deserialize<'de> + fmt::Display + Eq + Hash,
         T: Deserialize<'de>,
         D: Deserializer<'de>,
     {
-        deserializer.deserialize_map(Map { named: self, value: PhantomData })
+        deserializer.deserialize_map(Map { named: self, entry: PhantomData })
     }
 }
 
-struct Map<T> {
+struct Map<K, T> {
     named: Named,
-    value: PhantomData<T>,
+    entry: PhantomData<(K, T)>,
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Map<T> {
-    type Value = IndexMap<ArgName, T>;
+impl<'de, K, T> Visitor<'de> for Map<K, T>
+where
+    K: Deserialize<'de> + fmt::Display + Eq + Hash,
+    T: Deserialize<'de>,
+{
+    type Value = IndexMap<K, T>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "a map of {}", self.named.map)
@@ -44,7 +48,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Map<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let Named { what, max, .. } = self.named;
         let mut entries = IndexMap::new();
-        while let Some((name, value)) = map.next_entry::<ArgName, T>()? {
+        while let Some((name, value)) = map.next_entry::<K, T>()? {
             if entries.contains_key(&name) {
                 return Err(A::Error::custom(format!("{what} `{name}` is there twice")));
             }
