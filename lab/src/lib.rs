@@ -13,7 +13,7 @@
 //! | [`trace`] | raw ring buffer → typed events |
 //! | [`selftest`] | what the kernel's own tests print → one result a test |
 //! | [`verdict`] | `Scenario` × `Recording` → `Verdict` |
-//! | [`report`] | verdicts → terminal, JSON, JUnit |
+//! | [`report`] | verdicts → terminal, JSON, JUnit, KTAP, HTML |
 //!
 //! Beside them stand [`host`], what the machine under the lab offers, and [`cache`], where
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,

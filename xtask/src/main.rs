@@ -16,6 +16,7 @@ mod list;
 mod matrix;
 mod merge;
 mod minimize;
+mod report;
 mod repro;
 mod resolve;
 mod run;
@@ -68,6 +69,7 @@ enum Lab {
     Judge(judge::Judge),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
+    Report(report::Report),
     Repro(repro::Repro),
     Minimize(minimize::Minimize),
     Cache(cache::Show),
@@ -92,6 +94,7 @@ impl Lab {
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),
             Lab::Merge(verb) => verb.run(),
+            Lab::Report(verb) => verb.run(),
             Lab::Repro(verb) => verb.run(),
             Lab::Minimize(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),

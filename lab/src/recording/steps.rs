@@ -28,7 +28,7 @@ impl Recorder<'_> {
             Step::Hook(step) => self.hook(step)?,
             Step::Hits(step) => self.hits(step)?,
             Step::EnabledFunctions(step) => self.enabled_functions(step, &mut found)?,
-            Step::Text(step) => self.patched(step, &mut found)?,
+            Step::Text(step) => self.patched(number, step, &mut found, &mut result.output)?,
             Step::Inspect(step) => self.inspect(step, &mut found)?,
             Step::Shell(step) => self.shell(number, step, &mut result.output)?,
             Step::Crash(step) => self.crash(number, step, &mut result.output)?,

@@ -1,6 +1,6 @@
 //! The runs below some directories, and the one place that their merged report is put in.
 
-use super::{Merged, Part, RunDirectory, write_json, write_junit};
+use super::{Merged, Part, RunDirectory, write_forms, write_json};
 use crate::run::times::stored_results;
 use anyhow::{Context, Result, bail};
 use std::{
@@ -47,7 +47,7 @@ fn search(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()
 }
 
 /// Puts a merged report in `into`, which has to be empty or not there yet: the files of its scenarios,
-/// `results.json`, `junit.xml`. Files are linked, not copied, where the file system can. `last` is a
+/// `results.json` and its other forms. Files are linked, not copied, where the file system can. `last` is a
 /// report that may go: where it is `into` itself, it is replaced.
 pub fn put(merged: &Merged, parts: &[Part], into: &Path, last: Option<&Path>) -> Result<()> {
     if last.is_some_and(|last| last == into) && into.join(RESULTS).is_file() {
@@ -84,7 +84,7 @@ fn fill(merged: &Merged, parts: &[Part], into: &Path) -> Result<()> {
             .with_context(|| format!("cannot take over `{}`", from.display()))?;
     }
     write_json(&merged.results, into)?;
-    write_junit(&merged.results, into)
+    write_forms(&merged.results, into)
 }
 
 /// Links or copies the files below `from`. What is no file and no directory is left out; a directory
@@ -139,7 +139,9 @@ mod tests {
         let merged = merge(&parts, &[]).unwrap();
         put(&merged, &parts, &at("report"), None).unwrap();
         assert_eq!(fs::read_to_string(at("report/6.12/b/trace.dat")).unwrap(), "b");
-        assert!(at("report/junit.xml").is_file());
+        for form in ["junit.xml", "results.ktap", "report.html"] {
+            assert!(at("report").join(form).is_file(), "{form}");
+        }
         assert_eq!(runs_below(&[at("report")]).unwrap()[0].results.scenarios.len(), 2);
         let error = put(&merged, &parts, &at("report"), Some(&at("parts"))).unwrap_err().to_string();
         assert!(error.contains("is not empty"), "{error}");

@@ -94,6 +94,9 @@ pub struct ScenarioResult {
     /// one run of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
+    /// What it claims; empty where a lab did not store it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
     /// The verdict.
     pub status: Status,
     /// What happened, in a sentence; empty when it passed.
@@ -155,6 +158,7 @@ impl ScenarioResult {
             name: name.to_owned(),
             kernel: kernel.to_owned(),
             repeat: None,
+            summary: String::new(),
             status,
             reason: String::new(),
             seconds: 0.0,

@@ -74,6 +74,7 @@ pub(super) fn repeat(
     };
     Ok(ScenarioResult {
         repeat,
+        summary: scenario.summary.to_string(),
         reason: verdict.reason,
         seconds: started.elapsed().as_secs_f64(),
         vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),

@@ -54,7 +54,7 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
         self.results.run.complete = whole;
         self.results.run.restored_ahead = restored_ahead;
         self.write()?;
-        report::write_junit(&self.results, &self.directory)?;
+        report::write_forms(&self.results, &self.directory)?;
         Ok(self.results)
     }
 

@@ -21,6 +21,14 @@ impl Trace {
         line.truncate(line.trim_end().len());
         line
     }
+
+    /// What [`display`](Trace::display) has behind the event's name.
+    pub fn message(&self, event: &Event<'_>) -> String {
+        let mut text = String::with_capacity(96);
+        append_fields(event, &mut text);
+        text.truncate(text.trim_end().len());
+        text
+    }
 }
 
 /// Appends a stack frame by frame: its print format always has eight of them.

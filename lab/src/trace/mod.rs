@@ -107,6 +107,11 @@ impl Trace {
         read().with_context(|| format!("cannot open the trace `{}`", path.display()))
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What the trace says of its kernel.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata

@@ -2,6 +2,7 @@
 
 use super::places::Place;
 use crate::{arm64, scenario::Word, trace::Symbols};
+use std::fmt;
 
 /// What is known of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) struct Looked {
 
 /// What an instruction may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Expected {
+pub(super) enum Expected {
     Exactly(u32),
     /// Any `b`, or any `bl`.
     Any {
@@ -26,29 +27,44 @@ enum Expected {
     Unknown(String),
 }
 
-/// An instruction that is not what it must be.
+/// An instruction beside what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    expected: Expected,
-    looked: Looked,
+    pub(super) address: u64,
+    /// `None` if it may be anything.
+    pub(super) expected: Option<Expected>,
+    pub(super) looked: Looked,
+    /// Whether it is what it must be.
+    pub(super) holds: bool,
 }
 
-/// What is wrong with an instruction at `address`, if anything is. `resolve` finds symbols.
+/// Compares an instruction at `address` with what it must be. `resolve` finds symbols.
 pub(super) fn compare(
     word: &Word,
     place: &Place,
     address: u64,
     looked: &Looked,
     resolve: impl Fn(&str) -> Result<u64, String>,
-) -> Option<Difference> {
+) -> Difference {
     let expected = expected(word, place, address, looked, resolve);
-    let is = match (&expected, looked.found) {
+    let holds = match (&expected, looked.found) {
         (_, None) | (Expected::Unknown(_), _) => false,
         (Expected::Exactly(word), Some(found)) => *word == found,
         (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
         (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
     };
-    (!is).then_some(Difference { expected, looked: *looked })
+    Difference { address, expected: Some(expected), looked: *looked, holds }
+}
+
+/// What is not one word.
+impl fmt::Display for Expected {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expected::Exactly(word) => write!(out, "{word:08x}"),
+            Expected::Any { link } => write!(out, "any `{}`", if *link { "bl" } else { "b" }),
+            Expected::Unknown(reason) => out.write_str(reason),
+        }
+    }
 }
 
 fn expected(
@@ -82,15 +98,16 @@ fn expected(
 
 impl Difference {
     /// Before, expected and found, one below the other.
-    pub(super) fn shown(&self, address: u64, symbols: &Symbols) -> String {
+    pub(super) fn shown(&self, symbols: &Symbols) -> String {
+        let address = self.address;
         let line = |word: Option<u32>| match word {
             Some(word) => arm64::shown(address, word, symbols),
             None => "not known".to_owned(),
         };
         let expected = match &self.expected {
-            Expected::Exactly(word) => line(Some(*word)),
-            Expected::Any { link } => format!("any `{}`", if *link { "bl" } else { "b" }),
-            Expected::Unknown(reason) => reason.clone(),
+            None => "anything".to_owned(),
+            Some(Expected::Exactly(word)) => line(Some(*word)),
+            Some(other) => other.to_string(),
         };
         let found = match self.looked.found {
             Some(word) => line(Some(word)),
@@ -119,7 +136,7 @@ mod tests {
         let looked = Looked { found: Some(found), before: Some(arm64::NOP), original: Some(0xaa1e_03e9) };
         let resolve = |name: &str| symbols.address(name).ok_or_else(|| format!("`{name}` is no symbol"));
         let difference = compare(&word, &place, AT, &looked, resolve);
-        let shown = difference.map(|difference| difference.shown(AT, &symbols));
+        let shown = (!difference.holds).then(|| difference.shown(&symbols));
         assert_eq!(shown.is_some(), expect.is_some(), "{word:?}: {shown:?}");
         let (shown, expect) = (shown.unwrap_or_default(), expect.unwrap_or_default());
         assert!(shown.contains(expect), "no `{expect}` in {shown}");

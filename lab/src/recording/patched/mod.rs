@@ -2,8 +2,11 @@
 
 mod capture;
 mod compare;
+mod listing;
 mod places;
 mod slot;
+
+pub(crate) use listing::{Listing as TextListing, Looked as TextWord, SUFFIX as LISTING_SUFFIX};
 
 use super::{Recorder, unexpected};
 use crate::{
@@ -17,6 +20,7 @@ use crate::{
 };
 use anyhow::Context;
 use compare::{Difference, Looked};
+use listing::Listing;
 use places::{Loaded, Place, Texts};
 use protocol::{Reply, Request};
 use std::{collections::BTreeMap, path::Path};
@@ -122,8 +126,14 @@ impl Recorder<'_> {
         self.remember_text()
     }
 
-    /// Looks at patched text; `found` becomes how much of it there is.
-    pub(super) fn patched(&mut self, step: &Text, found: &mut String) -> Result<Vec<String>, Death> {
+    /// Looks at patched text; `found` becomes how much of it there is, and what is there is kept.
+    pub(super) fn patched(
+        &mut self,
+        number: usize,
+        step: &Text,
+        found: &mut String,
+        output: &mut Vec<String>,
+    ) -> Result<Vec<String>, Death> {
         let places = match self.places(step)? {
             Ok(places) => places,
             Err(reason) => return Ok(vec![reason]),
@@ -139,7 +149,10 @@ impl Recorder<'_> {
         }
         let words = self.instructions(addresses(step, &places))?;
         capture::keep(step, &places, &words, &mut self.captures);
-        let mut failures = self.differences(step, &places, &words)?;
+        let compared = self.compared(step, &places, &words);
+        let listing = Listing::of(&compared, matches!(step.text, TextPlace::CallOps(_)));
+        output.push(self.keep_listing(number, &listing)?);
+        let mut failures = self.differences(&compared)?;
         failures.extend(self.wrong_ops(step, &places, &words)?);
         if let Some(patched) = &mut self.patched {
             patched.last.extend(words);
@@ -160,43 +173,46 @@ impl Recorder<'_> {
         Ok(patched.texts.places(step).map_err(|missing| patched.texts.explain(missing)))
     }
 
-    /// Says which instructions are not what they must be, and shows them.
-    fn differences(
-        &self,
-        step: &Text,
-        places: &[Place],
-        words: &BTreeMap<u64, u32>,
-    ) -> Result<Vec<String>, Death> {
-        let Some(patched) = &self.patched else { return Ok(Vec::new()) };
-        let mut differing: Vec<(u64, Difference)> = Vec::new();
+    /// Each instruction beside what it must be.
+    fn compared(&self, step: &Text, places: &[Place], words: &BTreeMap<u64, u32>) -> Vec<Difference> {
+        let Some(patched) = &self.patched else { return Vec::new() };
+        let texts = &patched.texts;
+        let resolve = |to: &str| texts.address(to).map_err(|missing| texts.explain(missing));
+        let mut compared = Vec::new();
         for place in places {
             for index in 0..step.length() {
                 let address = place.address + index as u64 * INSTRUCTION;
-                let Some(word) = step.word(index) else { continue };
+                let word = step.word(index);
                 let first = patched.first.get(&address).copied();
                 let looked = Looked {
                     found: words.get(&address).copied(),
                     before: patched.last.get(&address).copied().or(first),
                     // Finding it out takes a look at all that the boot patches.
-                    original: (*word == Word::Original)
-                        .then(|| patched.texts.original(address, first))
+                    original: (word == Some(&Word::Original))
+                        .then(|| texts.original(address, first))
                         .flatten(),
                 };
-                let texts = &patched.texts;
-                let resolve = |to: &str| texts.address(to).map_err(|missing| texts.explain(missing));
-                let difference = compare::compare(word, place, address, &looked, resolve);
-                differing.extend(difference.map(|difference| (address, difference)));
+                compared.push(match word {
+                    Some(word) => compare::compare(word, place, address, &looked, resolve),
+                    None => Difference { address, expected: None, looked, holds: true },
+                });
             }
         }
+        compared
+    }
+
+    /// Says which instructions are not what they must be, and shows them.
+    fn differences(&self, compared: &[Difference]) -> Result<Vec<String>, Death> {
+        let differing: Vec<&Difference> = compared.iter().filter(|one| !one.holds).collect();
         if differing.is_empty() {
             return Ok(Vec::new());
         }
         let symbols = Symbols::parse(self.text_symbols()?);
         let shown = differing.iter().take(SHOWN_MAX);
-        let mut failures: Vec<String> =
-            shown.map(|(address, difference)| difference.shown(*address, &symbols)).collect();
+        let mut failures: Vec<String> = shown.map(|difference| difference.shown(&symbols)).collect();
         if differing.len() > SHOWN_MAX {
-            failures.push(format!("and {} more of {} sites", differing.len() - SHOWN_MAX, places.len()));
+            let more = differing.len() - SHOWN_MAX;
+            failures.push(format!("and {more} more of {} instructions", compared.len()));
         }
         Ok(failures)
     }
