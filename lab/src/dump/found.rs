@@ -6,7 +6,7 @@
 use super::Dump;
 use crate::{
     cache::{Cache, hex},
-    kernel::{FoundBuild, find_builds, module_name},
+    kernel::{FoundBuild, find_builds, module_name, was_shipped},
     machine::VMCORE,
     report::{KernelInfo, Results},
 };
@@ -104,6 +104,12 @@ fn build_of(cache: &Cache, kernel: &KernelInfo, vmcore: &Path) -> Result<FoundBu
         config_hash.get(..12).unwrap_or(config_hash)
     );
     let builds = find_builds(cache, config_hash)?;
+    if builds.is_empty() && was_shipped(cache, config_hash)? {
+        bail!(
+            "the kernel of this result, {what}, was shipped without the debug information by which its memory \
+             is read; run the scenario on one that the lab builds"
+        );
+    }
     if builds.is_empty() {
         bail!(
             "the kernel of this result, {what}, is not in the cache; `cargo xtask lab build {name}` builds it"

@@ -1,6 +1,6 @@
 //! Builds that are in the cache, for who has a result and no description of its kernel.
 
-use super::stamp::Stamp;
+use super::{shipped::Shipped, stamp::Stamp};
 use crate::cache::Cache;
 use anyhow::{Context, Result};
 use std::{
@@ -15,13 +15,22 @@ pub struct FoundBuild(PathBuf);
 /// The builds whose final `.config` has this digest. Of a working tree there is one directory for all
 /// its states, so the build itself may be another one.
 pub fn find_builds(cache: &Cache, config_hash: &str) -> Result<Vec<FoundBuild>> {
-    let builds = cache.directory("builds")?;
-    let entries = fs::read_dir(&builds).with_context(|| format!("cannot list `{}`", builds.display()))?;
     let of_config = |place: &PathBuf| {
         Stamp::load(&place.join("stamp.json")).is_some_and(|stamp| stamp.config_hash == config_hash)
     };
-    let places = entries.flatten().map(|entry| entry.path()).filter(of_config);
+    let places = places(cache)?.into_iter().filter(of_config);
     Ok(places.map(|place| FoundBuild(place.join("output"))).collect())
+}
+
+/// Whether a kernel of the cache with this configuration is as it was shipped: there is no build of it.
+pub fn was_shipped(cache: &Cache, config_hash: &str) -> Result<bool> {
+    Ok(places(cache)?.iter().any(|place| Shipped::has_config(place, config_hash)))
+}
+
+fn places(cache: &Cache) -> Result<Vec<PathBuf>> {
+    let builds = cache.directory("builds")?;
+    let entries = fs::read_dir(&builds).with_context(|| format!("cannot list `{}`", builds.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
 impl FoundBuild {
@@ -52,4 +61,23 @@ impl FoundBuild {
 pub(super) fn functions_in_file(path: &Path) -> Result<String> {
     let map = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(super::functions_in(&map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    #[test]
+    fn a_shipped_kernel_is_known_by_its_configuration() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::at(root.path()).unwrap();
+        let place = cache.directory("builds").unwrap().join("debian-13-x");
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("config"), "CONFIG_KPROBES=y\n").unwrap();
+        let digest = crate::cache::hex(&Sha256::digest("CONFIG_KPROBES=y\n"));
+        assert!(was_shipped(&cache, &digest).unwrap());
+        assert!(find_builds(&cache, &digest).unwrap().is_empty());
+        assert!(!was_shipped(&cache, &digest[1..]).unwrap());
+    }
 }

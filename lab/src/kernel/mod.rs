@@ -22,7 +22,7 @@ mod version;
 pub use build::{Identity, build, build_exactly, build_spec, exact_version, forget_source, identify};
 pub use choose::{choose, named_version};
 pub use config::Config;
-pub use found::{FoundBuild, find_builds};
+pub use found::{FoundBuild, find_builds, was_shipped};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use make::complaints;
 pub(crate) use shipped::unpack_module;

@@ -41,6 +41,11 @@ const LAYOUT: &str = "2";
 /// What of the packages serves nobody here.
 const UNUSED: [&str; 3] = ["boot", "usr/share", "usr/lib/linux-image-*"];
 
+/// What a result knows a configuration by.
+fn digest_of(config: &[u8]) -> String {
+    hex(&Sha256::digest(config))
+}
+
 /// What of a shipped kernel is where.
 #[derive(Clone, Debug)]
 pub(super) struct Shipped {
@@ -48,6 +53,12 @@ pub(super) struct Shipped {
 }
 
 impl Shipped {
+    /// Whether this is the place of a shipped kernel whose `config` has this digest.
+    pub(super) fn has_config(place: &Path, digest: &str) -> bool {
+        let config = Shipped { place: place.to_owned() }.config();
+        fs::read(config).is_ok_and(|config| digest_of(&config) == digest)
+    }
+
     pub(super) fn image(&self) -> PathBuf {
         self.place.join("Image")
     }
@@ -104,7 +115,7 @@ pub(super) fn obtain(cache: &Cache, spec: KernelSpec, progress: &Progress) -> Re
         source_version: packages.version,
         source,
         release: packages.release,
-        config_hash: hex(&Sha256::digest(&config)),
+        config_hash: digest_of(&config),
         key: of_modules.finish(&spec.name).as_str().to_owned(),
         config: Config::load(&config_path)?,
         spec,
