@@ -234,6 +234,7 @@ impl Build<'_> {
             cache: self.cache.root().to_owned(),
             functions: Arc::default(),
             types: Arc::default(),
+            probeable: Arc::default(),
             shipped: None,
             directory,
         })

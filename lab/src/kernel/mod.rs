@@ -30,7 +30,11 @@ pub(crate) use spec::check_name;
 pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError, list};
 pub use version::{KernelVersion, VersionError, VersionReq};
 
-use crate::{cache::Cache, host::process::Tool, probe::Types};
+use crate::{
+    cache::Cache,
+    host::process::Tool,
+    probe::{Functions, Types},
+};
 use anyhow::{Context, Result};
 use shipped::Shipped;
 use std::{
@@ -70,6 +74,7 @@ pub struct Kernel {
     cache: PathBuf,
     functions: Arc<OnceLock<String>>,
     types: Arc<OnceLock<Types>>,
+    probeable: Arc<OnceLock<Functions>>,
     shipped: Option<Shipped>,
 }
 
@@ -139,6 +144,18 @@ impl Kernel {
             None => Types::of_image(&self.image())?,
         };
         Ok(self.types.get_or_init(|| types))
+    }
+
+    /// What of its functions can be probed and traced, read once.
+    ///
+    /// # Errors
+    /// System.map or vmlinux cannot be read.
+    pub fn probeable(&self) -> Result<&Functions> {
+        if let Some(functions) = self.probeable.get() {
+            return Ok(functions);
+        }
+        let functions = Functions::of(self)?;
+        Ok(self.probeable.get_or_init(|| functions))
     }
 
     /// The text of the final `.config`.

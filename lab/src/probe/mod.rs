@@ -1,6 +1,8 @@
-//! What a probe fetches, written as C would: paths through structs, resolved for the kernel at hand.
+//! What a probe fetches, written as C would: paths through structs, resolved for the kernel at hand;
+//! and whether that kernel lets its functions be probed at all.
 
 mod path;
+mod preflight;
 mod prototype;
 mod raw;
 mod resolve;
@@ -8,6 +10,7 @@ mod setup;
 mod types;
 
 pub use path::PathError;
+pub use preflight::{Functions, Obstacle, Want};
 pub use prototype::Prototype;
 pub(crate) use raw::{check_path, is_raw};
 use resolve::KnownParameter;

@@ -1,14 +1,15 @@
-//! Scenario × Kernel → the scenario with what this kernel's probe parser takes in place of paths.
+//! Scenario × Kernel → the scenario as this kernel can run it, with what this kernel's probe parser takes in place of paths.
 //!
 //! A scenario says by `requires` which kernels it is for. On such a kernel there are two ways in which
 //! its probes cannot be what it says:
 //!
-//! - The kernel has what is named, and it cannot be had there: it is *unsupported*.
-//! - The kernel knows nothing of that name. A member that came with 6.5 and a misspelled one look the
+//! - The kernel has what is named, and it cannot be had there: a function that is inlined, notrace, on
+//!   the kprobe blacklist. The scenario is *unsupported*.
+//! - The kernel knows nothing of that name. A function or member that came with 6.5 and a misspelled one look the
 //!   same, so the scenario is *invalid* there and fails, lest a typo be unsupported everywhere and
-//!   nobody sees it. Whoever means a member that came later writes `requires: { kernel: ">=6.5" }`.
+//!   nobody sees it. Whoever means what came later writes `requires: { kernel: ">=6.5" }`.
 
-use super::{Place, Prototype, Resolver};
+use super::{Place, Prototype, Resolver, preflight};
 use crate::{
     kernel::Kernel,
     scenario::{Args, EventSpec, FetchArg, FromText, Probe, ProbeKind, Scenario},
@@ -48,6 +49,9 @@ impl Unfit {
 /// # Errors
 /// The kernel's files cannot be read.
 pub fn fit<'a>(scenario: &'a Scenario, kernel: &Kernel) -> Result<Result<Cow<'a, Scenario>, Unfit>> {
+    if let Err(unfit) = preflight::check(scenario, kernel)? {
+        return Ok(Err(unfit));
+    }
     for event in &scenario.trace.events {
         if let EventSpec::Function(probe) = event
             && let Err(unfit) = confirmed(&probe.function, kernel)?

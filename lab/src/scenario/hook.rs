@@ -114,6 +114,18 @@ impl HookCommand {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The functions, globs and addresses that it adds to a hook's filters or takes from them.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        let words: Vec<&str> = self.0.split_whitespace().collect();
+        let places = match words[..] {
+            [_, "filter" | "notrace", places] => Some(places),
+            [name, ..] if name.starts_with('+') => words.iter().find_map(|word| word.strip_prefix("symbol=")),
+            _ => None,
+        };
+        let places = places.into_iter().flat_map(|places| places.split(','));
+        places.map(|place| place.strip_prefix(['+', '-']).unwrap_or(place))
+    }
 }
 
 impl fmt::Display for HookCommand {

@@ -122,6 +122,7 @@ pub(super) fn obtain(cache: &Cache, spec: KernelSpec, progress: &Progress) -> Re
         cache: cache.root().to_owned(),
         functions: Arc::default(),
         types: Arc::default(),
+        probeable: Arc::default(),
         directory,
         shipped: Some(Shipped { place }),
     })

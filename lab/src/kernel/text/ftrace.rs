@@ -15,6 +15,9 @@ pub struct FtraceSite {
     pub ops: Option<u64>,
 }
 
+/// How long the literal before a function is, in bytes, where the kernel has CALL_OPS.
+pub(crate) const CALL_OPS_LITERAL: u64 = 8;
+
 /// Sections in which the compiler leaves a record of each function that can be traced.
 const RECORDS: [&str; 2] = ["__patchable_function_entries", "__mcount_loc"];
 
@@ -46,8 +49,12 @@ impl Binary {
         FtraceSite { address, ops }
     }
 
-    /// Every record, as an address in the running kernel.
-    fn records(&self) -> Result<Vec<u64>> {
+    /// Every record, as an address in the running kernel: of a function, or of the literal of
+    /// [`CALL_OPS_LITERAL`] bytes before it.
+    ///
+    /// # Errors
+    /// A table of records that cannot be read.
+    pub(crate) fn records(&self) -> Result<Vec<u64>> {
         if self.bases.is_some() {
             return self.relocated_records();
         }

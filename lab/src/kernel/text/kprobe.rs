@@ -1,8 +1,22 @@
-//! Where the kernel keeps a kprobe's copy of the instruction it took the place of.
+//! Where the kernel keeps a kprobe's copy of the instruction it took the place of, and which functions
+//! it lets nobody probe.
 
+use super::Binary;
 use crate::host::process::Tool;
 use anyhow::{Context, Result};
 use std::path::Path;
+
+impl Binary {
+    /// An address in each function of vmlinux that NOKPROBE_SYMBOL names.
+    ///
+    /// # Errors
+    /// A table that cannot be read.
+    pub(crate) fn nokprobe(&self) -> Result<Vec<u64>> {
+        let (_, bytes) = self.between("__start_kprobe_blacklist", "__stop_kprobe_blacklist")?;
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
+        Ok(bytes.chunks_exact(8).filter_map(|bytes| word(bytes).ok()).collect())
+    }
+}
 
 /// What leads from a kprobe to its slot: offsets in `struct kprobe`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod ftrace;
 mod jump;
 mod kprobe;
 
+pub(crate) use ftrace::CALL_OPS_LITERAL;
 pub use ftrace::FtraceSite;
 pub use jump::{JumpEntry, JumpTable};
 pub(crate) use kprobe::KprobeLayout;

@@ -1,0 +1,172 @@
+//! Whether a function that the kernel has no symbol of is in its source all the same: vmlinux' DWARF
+//! says what it was inlined into.
+//!
+//! Only units that may speak of it are read: its name is searched for among DWARF's strings, and their
+//! places in the bytes of all units.
+
+use crate::kernel::text::map;
+use anyhow::{Context, Result};
+use gimli::{AttributeValue, EndianSlice, LittleEndian, UnitOffset, constants as dw};
+use object::{Object, ObjectSection};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    path::Path,
+};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Units that are read: of a function in a header it is said long before.
+const UNITS_MAX: usize = 64;
+
+/// How many functions are named.
+const NAMED_MAX: usize = 3;
+
+/// What the function is inlined into, by name; `None` if DWARF knows no such function. None of them
+/// where it was optimized away.
+///
+/// # Errors
+/// The file cannot be read, or has damaged DWARF.
+pub(super) fn inlined(vmlinux: &Path, name: &str) -> Result<Option<Vec<String>>> {
+    let read = || -> Result<Option<Vec<String>>> {
+        let map = map(vmlinux)?;
+        let file = object::File::parse(&map[..])?;
+        let load = |id: gimli::SectionId| -> Result<Slice<'_>, gimli::Error> {
+            let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+            Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
+        };
+        let dwarf = gimli::Dwarf::load(load)?;
+        let strings = places_in(load(gimli::SectionId::DebugStr)?.slice(), name);
+        let units = load(gimli::SectionId::DebugInfo)?.slice();
+        let mut known = false;
+        let mut into = BTreeSet::new();
+        let mut headers = dwarf.units();
+        let mut read = 0;
+        while let Some(header) = headers.next()? {
+            let Some(start) = header.debug_info_offset() else { continue };
+            let bytes = units.get(start.0..start.0 + header.length_including_self()).unwrap_or_default();
+            if read == UNITS_MAX || !mentions(bytes, &strings) {
+                continue;
+            }
+            read += 1;
+            let unit = dwarf.unit(header)?;
+            known |= of_unit(&dwarf, &unit, name, &mut into)?;
+        }
+        Ok(known.then(|| into.into_iter().collect()))
+    };
+    read().with_context(|| format!("cannot look for `{name}` in the DWARF of `{}`", vmlinux.display()))
+}
+
+/// What is said of a function that is inlined into these.
+pub(super) fn reason(into: &[String]) -> String {
+    let named: Vec<String> = into.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
+    let more = match into.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match named.is_empty() {
+        true => "it was optimized away in this kernel".to_owned(),
+        false => format!("in this kernel it is inlined into {}{more}", named.join(", ")),
+    }
+}
+
+/// Where in the section of strings one ends in `name`: linkers let a string be the end of another.
+fn places_in(strings: &[u8], name: &str) -> HashSet<u32> {
+    let wanted = [name.as_bytes(), &[0]].concat();
+    let last = wanted[0];
+    let starts = strings.iter().enumerate().filter(|(_, byte)| **byte == last).map(|(at, _)| at);
+    let here = starts.filter(|at| strings[*at..].starts_with(&wanted));
+    here.filter_map(|at| u32::try_from(at).ok()).collect()
+}
+
+/// Whether one of these numbers is among the bytes, wherever it begins.
+fn mentions(bytes: &[u8], places: &HashSet<u32>) -> bool {
+    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    match places.iter().collect::<Vec<_>>()[..] {
+        [] => false,
+        [place] => bytes.windows(4).any(|bytes| word(bytes) == *place),
+        _ => bytes.windows(4).any(|bytes| places.contains(&word(bytes))),
+    }
+}
+
+/// Whether a unit has the function without code of its own; adds the functions it is inlined into.
+fn of_unit(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &gimli::Unit<Slice<'_>>,
+    name: &str,
+    into: &mut BTreeSet<String>,
+) -> Result<bool> {
+    let mut abstracts: HashSet<UnitOffset> = HashSet::new();
+    let mut names: HashMap<UnitOffset, String> = HashMap::new();
+    // Functions with code, by what they are called or what they are an instance of; and what is in them.
+    let mut within: Vec<(isize, Called)> = Vec::new();
+    let mut found: Vec<(Called, UnitOffset)> = Vec::new();
+    let mut entries = unit.entries();
+    while let Some(entry) = entries.next_dfs()? {
+        within.retain(|(depth, _)| *depth < entry.depth());
+        let origin = match entry.attr_value(dw::DW_AT_abstract_origin) {
+            Some(AttributeValue::UnitRef(origin)) => Some(origin),
+            _ => None,
+        };
+        match entry.tag() {
+            dw::DW_TAG_subprogram => {
+                let own = entry.attr_value(dw::DW_AT_name);
+                let own = own.and_then(|name| dwarf.attr_string(unit, name).ok());
+                let own = own.map(|name| name.to_string_lossy().into_owned());
+                let is_abstract = entry.attr(dw::DW_AT_inline).is_some();
+                if is_abstract && own.as_deref() == Some(name) {
+                    abstracts.insert(entry.offset());
+                }
+                if let Some(own) = &own {
+                    names.insert(entry.offset(), own.clone());
+                }
+                if !is_abstract {
+                    within.push((entry.depth(), Called { own: entry.offset(), origin }));
+                }
+            }
+            dw::DW_TAG_inlined_subroutine => {
+                if let (Some(origin), Some((_, by))) = (origin, within.last()) {
+                    found.push((*by, origin));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (by, of) in found {
+        if abstracts.contains(&of) {
+            let called = names.get(&by.own).or_else(|| names.get(&by.origin?));
+            into.extend(called.cloned());
+        }
+    }
+    Ok(!abstracts.is_empty())
+}
+
+/// What a function with code is called: by its own name, or by that of what it is an instance of.
+#[derive(Clone, Copy)]
+struct Called {
+    own: UnitOffset,
+    origin: Option<UnitOffset>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_may_be_the_end_of_another() {
+        let strings = b"\0read\0vfs_read\0reader\0";
+        assert_eq!(places_in(strings, "read"), HashSet::from([1, 10]));
+        assert_eq!(places_in(strings, "write"), HashSet::new());
+        assert!(mentions(&[9, 10, 0, 0, 0, 7], &HashSet::from([10])));
+        assert!(mentions(&[9, 10, 0, 0, 0, 7], &HashSet::from([10, 1])));
+        assert!(!mentions(&[9, 10, 0, 0], &HashSet::from([10])));
+        assert!(!mentions(&[0; 16], &HashSet::new()));
+    }
+
+    #[test]
+    fn few_are_named() {
+        let into: Vec<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
+        assert_eq!(reason(&into[..1]), "in this kernel it is inlined into `a`");
+        assert_eq!(reason(&into), "in this kernel it is inlined into `a`, `b`, `c` and 2 more");
+        assert_eq!(reason(&[]), "it was optimized away in this kernel");
+    }
+}
