@@ -10,7 +10,7 @@ use lab::{
     probe::{self, Obstacle, Unfit, Want},
     progress::Progress,
     run::machine_spec,
-    scenario::Scenario,
+    scenario::{Scenario, UserPlaces},
 };
 use protocol::{Reply, Request, WriteMode};
 use std::{
@@ -191,6 +191,6 @@ fn what_can_be_is_made_the_kernels_own() {
         expect: [ kernel_log: { never: [BUG] } ]";
     let scenario = Scenario::parse(Path::new("x.yaml"), yaml).unwrap();
     let fitted = probe::fit(&scenario, &built().kernel).unwrap().unwrap();
-    let definition = fitted.trace.events[0].definition().unwrap();
-    assert_eq!(definition, "p:kprobes/r vfs_read raw=+0($arg1):x64 count=$arg3:u64 n=$arg3");
+    let definition = fitted.trace.events[0].definition(&UserPlaces::new()).unwrap();
+    assert_eq!(definition.line, "p:kprobes/r vfs_read raw=+0($arg1):x64 count=$arg3:u64 n=$arg3");
 }

@@ -1,34 +1,87 @@
 //! `cargo xtask lab check`
 
-use crate::{exit, root};
+use crate::{exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
-use lab::scenario::{self, Scenario};
+use lab::{
+    host::prerequisites::Need,
+    kernel::{self, Kernel},
+    plan,
+    probe::{self, Unfit},
+    progress::Progress,
+    scenario::{self, Scenario},
+};
 use std::path::PathBuf;
 
-/// Validate scenario files without a kernel
+/// Validate scenario files; with --kernel also what they probe and trace, without booting it
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask lab check scenarios/probes/eventfd-write.yaml")]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab check scenarios/probes/eventfd-write.yaml\n  \
+    cargo xtask lab check scenarios --kernel '>=6.1'     whether these kernels have what is probed\n\n\
+    Exit codes: 0 all are valid (unsupported allowed); 2 at least one is not; 3 the lab itself could not do its work.")]
 pub(crate) struct Check {
     /// Scenario files or directories of them
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// Kernels of kernels/*.yaml to check them for, as `lab run` takes them; built if they are not yet
+    #[arg(long)]
+    kernel: Vec<String>,
+    #[command(flatten)]
+    setup: Setup,
 }
 
 impl Check {
     pub(crate) fn run(self) -> Result<u8> {
         let found = scenario::find(&root().join("scenarios"), &self.paths)?;
-        let mut invalid = 0;
+        let kernels = self.kernels()?;
+        let (mut valid, mut invalid, mut unsupported) = (0, 0, 0);
         for found in &found {
-            match Scenario::load(&found.path) {
-                Ok(_) => println!("{}: valid", found.path.display()),
+            let scenario = match Scenario::load(&found.path) {
+                Ok(scenario) => scenario,
                 Err(error) => {
                     invalid += 1;
                     println!("{error}\n");
+                    continue;
                 }
+            };
+            let path = found.path.display();
+            if kernels.is_empty() {
+                valid += 1;
+                println!("{path}: valid");
+            }
+            for kernel in &kernels {
+                let unfit = unfit(&scenario, kernel)?;
+                let (count, said) = match &unfit {
+                    None => (&mut valid, "valid"),
+                    Some(Unfit::Unsupported(_)) => (&mut unsupported, "unsupported"),
+                    Some(Unfit::Invalid(_)) => (&mut invalid, "invalid"),
+                };
+                *count += 1;
+                let why = unfit.map(|unfit| format!(": {}", unfit.reason())).unwrap_or_default();
+                println!("{path} on {}: {said}{why}", kernel.name);
             }
         }
-        println!("{} valid, {invalid} invalid", found.len() - invalid);
+        let unsupported =
+            if kernels.is_empty() { String::new() } else { format!(", {unsupported} unsupported") };
+        println!("{valid} valid, {invalid} invalid{unsupported}");
         Ok(if invalid == 0 { exit::SUCCESS } else { exit::INVALID })
+    }
+
+    fn kernels(&self) -> Result<Vec<Kernel>> {
+        if self.kernel.is_empty() {
+            return Ok(Vec::new());
+        }
+        let progress = Progress::new();
+        let names = kernel::choose(root(), &self.kernel)?;
+        let cache = self.setup.ensure(Need::Run, &progress)?;
+        names.iter().map(|name| kernel::build(&cache, root(), name, None, &progress)).collect()
+    }
+}
+
+/// Why the kernel cannot run the scenario, as far as its files tell.
+fn unfit(scenario: &Scenario, kernel: &Kernel) -> Result<Option<Unfit>> {
+    match plan::unmet(scenario, kernel) {
+        Some(reason) => Ok(Some(Unfit::Unsupported(reason))),
+        None => Ok(probe::fit(scenario, kernel)?.err()),
     }
 }

@@ -106,7 +106,7 @@ fn resolved(probe: Probe<'_>, kernel: &Kernel) -> Result<Result<Option<Args>, Un
     }
     let (name, _) = probe.args.0.iter().find(|(_, fetch)| fetch.is_path()).unzip();
     let what = name.map(|name| format!("`{name}` of the probe on `{}`", probe.target)).unwrap_or_default();
-    let place = match place(probe, kernel) {
+    let place = match place(probe) {
         Ok(place) => place,
         Err(why) => return Ok(Err(Unfit::Invalid(format!("cannot follow the path {what}: {why}")))),
     };
@@ -126,6 +126,13 @@ fn resolved(probe: Probe<'_>, kernel: &Kernel) -> Result<Result<Option<Args>, Un
             Unfit::Invalid(format!("cannot follow the path `{name}` of the probe on `{of}`: {why}"))
         };
         match resolver.resolve(fetch) {
+            Ok(found) if found.fetch_arg.contains("$arg") && place_lacks_parameters(probe.kind, kernel) => {
+                let reason = format!(
+                    "`{name}` of the probe on `{}` is of a parameter, which probes at a return have from 6.9 on",
+                    probe.target
+                );
+                return Ok(Err(Unfit::Unsupported(reason)));
+            }
             Ok(found) => match FetchArg::from_text(&found.fetch_arg) {
                 Ok(found) => *fetch = found,
                 Err(why) => return Ok(Err(invalid(why))),
@@ -136,12 +143,19 @@ fn resolved(probe: Probe<'_>, kernel: &Kernel) -> Result<Result<Option<Args>, Un
     Ok(Ok(Some(args)))
 }
 
+/// Whether there are no parameters any more where such a probe is.
+fn place_lacks_parameters(kind: ProbeKind, kernel: &Kernel) -> bool {
+    let returns = matches!(kind, ProbeKind::Kretprobe | ProbeKind::Fexit);
+    returns && Place::of_return(&kernel.version) == Place::Return { parameters: false }
+}
+
 /// What of a function is at hand where this probe is.
-fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<Place, String> {
+fn place(probe: Probe<'_>) -> Result<Place, String> {
     let target = probe.target;
     let place = match probe.kind {
         ProbeKind::Kprobe | ProbeKind::Fprobe => Place::Entry,
-        ProbeKind::Kretprobe | ProbeKind::Fexit => Place::of_return(&kernel.version),
+        // Where the kernel has no parameters then, that is told of what comes out.
+        ProbeKind::Kretprobe | ProbeKind::Fexit => Place::Return { parameters: true },
         ProbeKind::Uprobe | ProbeKind::Uretprobe => {
             return Err("the kernel's types are not its program's: write a fetch arg such as %x0".to_owned());
         }

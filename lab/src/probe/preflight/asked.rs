@@ -10,7 +10,7 @@ pub(super) struct Asked<'a> {
     pub(super) want: Want,
     /// The function.
     pub(super) name: &'a str,
-    /// Configuration symbols without which no kernel has that.
+    /// Configuration symbols without which no kernel has that; what events need is known elsewhere.
     pub(super) families: &'static [&'static str],
 }
 
@@ -38,11 +38,15 @@ fn filters(trace: &TraceSetup) -> impl Iterator<Item = Asked<'_>> {
 fn probe(event: &EventSpec) -> Option<Asked<'_>> {
     let probe = event.probe()?;
     let name = probe.target.split('+').next()?;
-    let (what, want, families): (_, _, &[&str]) = match probe.kind {
-        ProbeKind::Kprobe => ("the kprobe", Want::Kprobe, &["KPROBE_EVENTS"]),
-        ProbeKind::Kretprobe => ("the kretprobe", Want::Kprobe, &["KPROBE_EVENTS", "KRETPROBES"]),
+    let (what, want) = match probe.kind {
+        ProbeKind::Kprobe => ("the kprobe", Want::Kprobe),
+        ProbeKind::Kretprobe => ("the kretprobe", Want::Kprobe),
+        ProbeKind::Fprobe => ("the fprobe", Want::Ftrace),
+        ProbeKind::Fexit => ("the fexit probe", Want::Ftrace),
+        // Of programs, and of events.
+        ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Eprobe => return None,
     };
-    is_function(name).then_some(Asked { what, want, name, families })
+    is_function(name).then_some(Asked { what, want, name, families: &[] })
 }
 
 /// Functions of hooks that must succeed.

@@ -18,6 +18,9 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Units that are read: of a function in a header it is said long before.
 const UNITS_MAX: usize = 64;
 
+/// Strings that are looked for: of a short name that many others end in, the first.
+const STRINGS_MAX: usize = 64;
+
 /// How many functions are named.
 const NAMED_MAX: usize = 3;
 
@@ -36,15 +39,16 @@ pub(super) fn inlined(vmlinux: &Path, name: &str) -> Result<Option<Vec<String>>>
         };
         let dwarf = gimli::Dwarf::load(load)?;
         let strings = places_in(load(gimli::SectionId::DebugStr)?.slice(), name);
-        let units = load(gimli::SectionId::DebugInfo)?.slice();
+        let mentions = mentions(load(gimli::SectionId::DebugInfo)?.slice(), &strings);
         let mut known = false;
         let mut into = BTreeSet::new();
         let mut headers = dwarf.units();
         let mut read = 0;
         while let Some(header) = headers.next()? {
             let Some(start) = header.debug_info_offset() else { continue };
-            let bytes = units.get(start.0..start.0 + header.length_including_self()).unwrap_or_default();
-            if read == UNITS_MAX || !mentions(bytes, &strings) {
+            let first = mentions.partition_point(|at| *at < start.0);
+            let end = start.0.saturating_add(header.length_including_self());
+            if read == UNITS_MAX || mentions.get(first).is_none_or(|at| *at >= end) {
                 continue;
             }
             read += 1;
@@ -70,22 +74,18 @@ pub(super) fn reason(into: &[String]) -> String {
 }
 
 /// Where in the section of strings one ends in `name`: linkers let a string be the end of another.
-fn places_in(strings: &[u8], name: &str) -> HashSet<u32> {
+fn places_in(strings: &[u8], name: &str) -> Vec<u32> {
     let wanted = [name.as_bytes(), &[0]].concat();
-    let last = wanted[0];
-    let starts = strings.iter().enumerate().filter(|(_, byte)| **byte == last).map(|(at, _)| at);
-    let here = starts.filter(|at| strings[*at..].starts_with(&wanted));
-    here.filter_map(|at| u32::try_from(at).ok()).collect()
+    let places = memchr::memmem::find_iter(strings, &wanted);
+    places.take(STRINGS_MAX).filter_map(|at| u32::try_from(at).ok()).collect()
 }
 
-/// Whether one of these numbers is among the bytes, wherever it begins.
-fn mentions(bytes: &[u8], places: &HashSet<u32>) -> bool {
-    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    match places.iter().collect::<Vec<_>>()[..] {
-        [] => false,
-        [place] => bytes.windows(4).any(|bytes| word(bytes) == *place),
-        _ => bytes.windows(4).any(|bytes| places.contains(&word(bytes))),
-    }
+/// Where one of these numbers is among the bytes, wherever it begins, sorted.
+fn mentions(bytes: &[u8], places: &[u32]) -> Vec<usize> {
+    let of = |place: &u32| memchr::memmem::find_iter(bytes, &place.to_le_bytes()).collect::<Vec<_>>();
+    let mut found: Vec<usize> = places.iter().flat_map(of).collect();
+    found.sort_unstable();
+    found
 }
 
 /// Whether a unit has the function without code of its own; adds the functions it is inlined into.
@@ -154,12 +154,11 @@ mod tests {
     #[test]
     fn a_string_may_be_the_end_of_another() {
         let strings = b"\0read\0vfs_read\0reader\0";
-        assert_eq!(places_in(strings, "read"), HashSet::from([1, 10]));
-        assert_eq!(places_in(strings, "write"), HashSet::new());
-        assert!(mentions(&[9, 10, 0, 0, 0, 7], &HashSet::from([10])));
-        assert!(mentions(&[9, 10, 0, 0, 0, 7], &HashSet::from([10, 1])));
-        assert!(!mentions(&[9, 10, 0, 0], &HashSet::from([10])));
-        assert!(!mentions(&[0; 16], &HashSet::new()));
+        assert_eq!(places_in(strings, "read"), [1, 10]);
+        assert_eq!(places_in(strings, "write"), [0; 0]);
+        assert_eq!(mentions(&[9, 10, 0, 0, 0, 7, 0, 0, 0], &[10, 7]), [1, 5]);
+        assert_eq!(mentions(&[9, 10, 0, 0], &[10]), [0; 0]);
+        assert_eq!(mentions(&[0; 16], &[]), [0; 0]);
     }
 
     #[test]
