@@ -76,6 +76,21 @@ struct Child {
     told: bool,
 }
 
+/// The agent waits for its children by a signal that it has blocked, and a mask is inherited.
+fn unblock_signals(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call with a set on its own stack.
+    unsafe {
+        command.pre_exec(|| {
+            let mut none = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            match libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+}
+
 impl Children {
     /// Starts a program and gives back its number.
     pub(crate) fn spawn(&mut self, program: Program, events: &Events) -> Result<u32, Refusal> {
@@ -98,6 +113,7 @@ impl Children {
             }
             command.env(name, value);
         }
+        unblock_signals(&mut command);
         let terminal = stdio(&mut command, &program.stdin).refused("make a terminal for", path)?;
         let mut spawned = command.spawn().refused("spawn", path)?;
         // It holds the child's end of a terminal, whose last holder is to be the child.

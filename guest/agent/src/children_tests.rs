@@ -56,6 +56,20 @@ impl Stage {
     }
 }
 
+#[test]
+fn a_program_starts_with_no_signal_blocked() {
+    // As the server does for itself, in this test's thread.
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+    let script = "while read name mask; do [ $name = SigBlk: ] && printf $mask; done </proc/self/status";
+    Stage::new().check(script, b"", "exited 1 out=0000000000000000 err=");
+}
+
 fn errno<T: std::fmt::Debug>(result: Result<T, Refusal>) -> i32 {
     match Reply::from(result.unwrap_err()) {
         Reply::Errno { errno, .. } => errno,
