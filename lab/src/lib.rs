@@ -7,6 +7,7 @@
 //! | [`scenario`] | YAML → `Scenario` |
 //! | [`kernel`] | `kernels/NAME.yaml` → `Kernel`: source, config, build |
 //! | [`guest`] | agent, modules, workloads → `Initramfs` |
+//! | [`probe`] | `Scenario` × `Kernel` → paths resolved, functions that can be probed, or why not |
 //! | [`plan`] | `Scenario` → `Plan`: the writes that arm its trace |
 //! | [`machine`] | `Kernel` + `Initramfs` → `Machine` |
 //! | [`recording`] | `Scenario` on a `Machine` → `Recording` |

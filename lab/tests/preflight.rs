@@ -7,7 +7,7 @@ use lab::{
     cache::Cache,
     kernel::Kernel,
     machine::{Machine, Snapshots},
-    probe::{self, Obstacle, Unfit, Want},
+    probe::{self, Functions, Obstacle, Unfit, Want},
     progress::Progress,
     run::machine_spec,
     scenario::{Scenario, UserPlaces},
@@ -58,6 +58,27 @@ fn takes(machine: &mut Machine, name: &str) -> bool {
     }
 }
 
+/// Probes some of the functions that nothing stands in the way of, and some of the others.
+fn what_is_taken_is_probed(machine: &mut Machine, functions: &Functions, names: &BTreeSet<&str>) {
+    // Those that are refused are few among all: half of the sample is theirs.
+    let seed = RandomState::new().hash_one(0);
+    let mut shuffled: Vec<&str> = names.iter().copied().collect();
+    let dice =
+        |name: &&str| std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::new().hash_one((seed, name));
+    shuffled.sort_by_key(dice);
+    let refused = shuffled.iter().filter(|name| functions.obstacle(Want::Kprobe, name).is_some());
+    let taken = shuffled.iter().filter(|name| functions.obstacle(Want::Kprobe, name).is_none());
+    let sample: Vec<&str> = refused.take(SAMPLE / 2).chain(taken.take(SAMPLE / 2)).copied().collect();
+    for name in sample {
+        let obstacle = functions.obstacle(Want::Kprobe, name);
+        // What a kernel before 6.1 takes the first of is an obstacle to the lab alone.
+        if matches!(obstacle, Some(Obstacle::Ambiguous { refused: false, .. })) {
+            continue;
+        }
+        assert_eq!(takes(machine, name), obstacle.is_none(), "seed {seed}: {name}: {obstacle:?}");
+    }
+}
+
 #[test]
 fn the_running_kernel_says_the_same() {
     let kernel: &Kernel = &built().kernel;
@@ -104,19 +125,7 @@ fn the_running_kernel_says_the_same() {
     }
     assert!(of_blacklist > 100, "{of_blacklist}");
 
-    // Among the first there are few that are refused; those are looked for.
-    let seed = RandomState::new().hash_one(0);
-    let mut shuffled: Vec<&str> = names.iter().copied().collect();
-    let dice =
-        |name: &&str| std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::new().hash_one((seed, name));
-    shuffled.sort_by_key(dice);
-    let refused = shuffled.iter().filter(|name| functions.obstacle(Want::Kprobe, name).is_some());
-    let taken = shuffled.iter().filter(|name| functions.obstacle(Want::Kprobe, name).is_none());
-    let sample: Vec<&str> = refused.take(SAMPLE / 2).chain(taken.take(SAMPLE / 2)).copied().collect();
-    for name in sample {
-        let obstacle = functions.obstacle(Want::Kprobe, name);
-        assert_eq!(takes(&mut machine, name), obstacle.is_none(), "seed {seed}: {name}: {obstacle:?}");
-    }
+    what_is_taken_is_probed(&mut machine, functions, &names);
     println!("{} functions, {} traceable, {of_blacklist} on the blacklist", names.len(), traceable.len());
 }
 
