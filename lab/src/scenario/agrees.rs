@@ -3,11 +3,12 @@
 use super::{
     Step,
     check::Pattern,
+    defined::Use,
     event_ref::EventRef,
     locate::At,
     names::Line,
     nearest::unknown,
-    semantic::{Checked, Scope, Use, below, problem},
+    semantic::{Checked, Scope, below, problem},
     text::{FromText, from_text},
 };
 use crate::verdict::Condition;

@@ -13,6 +13,7 @@ mod bound;
 mod budget;
 mod check;
 mod command;
+mod defined;
 mod dies;
 mod errno;
 mod error;
