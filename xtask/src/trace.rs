@@ -1,7 +1,7 @@
 //! `cargo xtask lab trace`
 
 use crate::{Usage, exit};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use lab::{
     report::side_by_side,
@@ -9,11 +9,13 @@ use lab::{
     trace::{
         Event, Item, Loss, Trace, Value,
         diff::{Comparison, compare, is_agents},
+        perfetto,
     },
     verdict::Filter,
 };
 use serde_json::{Map, json};
 use std::{
+    fs::File,
     io::{BufWriter, ErrorKind, Write, stdout},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -29,6 +31,7 @@ use std::{
     cargo xtask lab trace results/latest/6.12/probes/eventfd-write\n  \
     cargo xtask lab trace trace.dat --event efd_ret --where 'ret != 8'\n  \
     cargo xtask lab trace trace.dat --event sched:sched_switch --json\n  \
+    cargo xtask lab trace results/latest/6.12/probes/eventfd-write --perfetto trace.pftrace\n  \
     cargo xtask lab trace diff results/latest/6.12/probes/remove@1 results/latest/6.12/probes/remove@4"
 )]
 pub(crate) struct Print {
@@ -40,6 +43,9 @@ pub(crate) struct Print {
     /// One JSON object a line: {time, cpu, pid, comm, group, event, fields}, or {lost, cpu, after, before}
     #[arg(long)]
     json: bool,
+    /// Write the events to this file, in the form that ui.perfetto.dev opens, and print none
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    perfetto: Option<PathBuf>,
     #[command(subcommand)]
     form: Option<Form>,
 }
@@ -127,6 +133,9 @@ impl Print {
         // The parser has seen to it that there is a file where there is no other form.
         let trace = open(&self.file.unwrap_or_default())?;
         let mut filter = self.wanted.filter()?;
+        if let Some(path) = &self.perfetto {
+            return perfetto(&trace, filter, path);
+        }
         let mut out = BufWriter::new(stdout().lock());
         let mut shown = 0_u64;
         let printed = trace.for_each(|item| {
@@ -154,6 +163,17 @@ impl Print {
         evaluated(shown > 0, &[&filter])?;
         Ok(exit::SUCCESS)
     }
+}
+
+/// Writes a trace in Perfetto's form.
+fn perfetto(trace: &Trace, mut filter: Filter, path: &Path) -> Result<u8> {
+    let make = || format!("cannot write `{}`", path.display());
+    let mut out = BufWriter::new(File::create(path).with_context(make)?);
+    let written = perfetto::write(trace, |event| filter.wants(event), &mut out)?;
+    out.flush().with_context(make)?;
+    evaluated(written > 0, &[&filter])?;
+    println!("{written} events in {}; ui.perfetto.dev opens it", path.display());
+    Ok(exit::SUCCESS)
 }
 
 fn closed(error: &std::io::Error) -> bool {

@@ -2,6 +2,7 @@
 
 pub mod actionlint;
 pub mod apt;
+pub mod browser;
 pub mod deb;
 pub mod drgn;
 pub mod interrupt;

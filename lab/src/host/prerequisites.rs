@@ -54,7 +54,7 @@ const fn program(name: &'static str, package: &'static str, needed_for: &'static
 /// On an arm64 machine Debian's native compiler has the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
-const TABLE: [Prerequisite; 27] = [
+const TABLE: [Prerequisite; 28] = [
     Prerequisite {
         // 6.0 brought pvpanic-pci and pauth-impdef; 7.2, Debian 12's, is the oldest that
         // snapshots of a guest were restored with.
@@ -131,6 +131,10 @@ const TABLE: [Prerequisite; 27] = [
     Prerequisite {
         need: Need::Test,
         ..program("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema")
+    },
+    Prerequisite {
+        need: Need::Test,
+        ..program("protoc", "protobuf-compiler", "the test that reads traces in Perfetto's form")
     },
     Prerequisite {
         // The oldest with `light-dark()`, which the report's style uses.

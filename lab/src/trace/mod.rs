@@ -34,6 +34,7 @@ mod metadata;
 pub mod page;
 #[cfg(test)]
 mod page_tests;
+pub mod perfetto;
 mod print;
 mod symbols;
 mod text;
