@@ -2,8 +2,9 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal, stderr},
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -102,6 +103,14 @@ impl Task {
         self.bar.set_message(what);
     }
 
+    /// What is slow right now, beside how far it is; a plain log has no line where nothing is.
+    pub fn slow(&self, what: Option<String>) {
+        if let Some(what) = &what {
+            self.plain_line(|| format!("{} done, {what}", self.bar.position()));
+        }
+        self.bar.set_message(what.unwrap_or_default());
+    }
+
     fn plain_line(&self, how_far: impl FnOnce() -> String) {
         if !self.plain {
             return;
@@ -114,8 +123,69 @@ impl Task {
     }
 }
 
+/// What goes on side by side, and since when.
+#[derive(Debug, Default)]
+pub struct Running(Mutex<BTreeMap<usize, (String, Instant)>>);
+
+/// What takes no longer than this is not worth a word.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// How many are named; the others are counted.
+const NAMED: usize = 3;
+
+impl Running {
+    /// Something has begun; `number` tells it from the others.
+    pub fn begin(&self, number: usize, what: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number, (what, Instant::now()));
+    }
+
+    /// It is over.
+    pub fn end(&self, number: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+
+    /// What is slow, the slowest first: `probes/x on 6.12 for 32 s`; nothing if nothing is.
+    pub fn slow(&self) -> Option<String> {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told(running.values().map(|(what, since)| (what.as_str(), since.elapsed())).collect())
+    }
+}
+
+fn told(mut running: Vec<(&str, Duration)>) -> Option<String> {
+    running.retain(|(_, time)| *time >= SLOW);
+    running.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    let named = running.iter().take(NAMED);
+    let mut slow: Vec<String> =
+        named.map(|(what, time)| format!("{what} for {} s", time.as_secs())).collect();
+    if running.len() > NAMED {
+        slow.push(format!("{} more", running.len() - NAMED));
+    }
+    (!slow.is_empty()).then(|| slow.join(", "))
+}
+
 impl Drop for Task {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_slow_is_named_and_what_is_not_is_not() {
+        let seconds = Duration::from_secs;
+        assert_eq!(told(vec![("a", seconds(1))]), None);
+        assert_eq!(
+            told(vec![("a", seconds(4)), ("b", seconds(1)), ("c", seconds(32))]).as_deref(),
+            Some("c for 32 s, a for 4 s")
+        );
+        let many = told(vec![("a", seconds(9)); 5]).unwrap();
+        assert!(many.ends_with(", a for 9 s, 2 more"), "{many}");
+        let running = Running::default();
+        running.begin(1, "a".to_owned());
+        running.end(1);
+        assert_eq!(running.slow(), None);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     machine::{MachineSpec, Snapshots},
     plan::unmet,
     probe,
-    progress::{Progress, Task},
+    progress::{Progress, Running, Task},
     report::{self, Host, Qemu, Results, RunDirectory, ScenarioResult},
     repro,
     scenario::Fresh,
@@ -46,8 +46,10 @@ use std::{
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread,
+    time::Duration,
 };
 use store::{Store, empty_results};
 pub(crate) use symbols::CAT_SOURCE;
@@ -138,6 +140,7 @@ pub fn run(
         passed: Mutex::default(),
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
+        running: Running::default(),
         progress,
     };
     let done = work.all();
@@ -182,6 +185,7 @@ struct Work<'a, F> {
     passed: Mutex<BTreeSet<usize>>,
     next: AtomicUsize,
     stop: AtomicBool,
+    running: Running,
     progress: &'a Progress,
 }
 
@@ -201,6 +205,9 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
                 }
                 done
             };
+            // Until it is dropped.
+            let (_over, ended) = channel();
+            scope.spawn(|| self.tell_slow(&task, ended));
             let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
             let ends = workers.into_iter().map(|worker| match worker.join() {
                 Ok(result) => result,
@@ -209,6 +216,13 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
             // All are waited for before the first error is told.
             ends.collect::<Vec<_>>().into_iter().collect()
         })
+    }
+
+    /// Names what is slow while it is, once a second, until the run has `ended`.
+    fn tell_slow(&self, task: &Task, ended: Receiver<()>) {
+        while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+            task.slow(self.running.slow());
+        }
     }
 
     /// What one worker does: turn after turn, until there is none or something ends the run.
@@ -220,7 +234,12 @@ impl<F: FnMut(&ScenarioResult, &Path) + Send> Work<'_, F> {
             let Some(turn) = self.schedule.turn(self.next.fetch_add(1, Ordering::SeqCst)) else {
                 return Ok(());
             };
-            let Some(result) = self.one(turn)? else { return Ok(()) };
+            let case = self.options.selection.cases[turn.case];
+            let (kernel, scenario) = self.options.selection.names(case);
+            self.running.begin(turn.place, format!("{scenario} on {kernel}"));
+            let result = self.one(turn);
+            self.running.end(turn.place);
+            let Some(result) = result? else { return Ok(()) };
             if self.options.fail_fast && !result.status.is_good() {
                 self.stop.store(true, Ordering::SeqCst);
             }

@@ -25,6 +25,8 @@ enum Name {
     Boot,
     /// A pristine machine for each scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
+    /// A report of 200 scenarios and a million events: its size, and how soon a browser shows it
+    Report,
     /// Paths through structs: one from nothing, and a hundred together
     Resolve,
     /// A million events: decode and judge against trace-cmd report, and raw drain against text
@@ -44,6 +46,7 @@ impl Bench {
         let figures = match self.name {
             Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Isolation => bench::isolation(&cache, root(), &env::current_exe()?, &progress)?,
+            Name::Report => bench::report(&cache, root(), &progress)?,
             Name::Resolve => bench::resolve(&cache, root(), &progress)?,
             Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,
             Name::Userland => bench::userland(&cache, root(), &progress)?,

@@ -187,7 +187,8 @@ fn a_failures_details_open(page: &mut Page) {
     let text = page.text("section.details");
     for expect in [
         "six <b>values</b>",
-        "the first difference is value 6, expected 28",
+        "value 6, 28, is missing",
+        "nearest of ",
         "another instruction at vfs_read",
         "lab repro RUN/6.12/fails/repro.yaml",
         "Parent read 28 (0x1c) from efd",

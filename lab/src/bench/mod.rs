@@ -3,6 +3,7 @@
 mod boot;
 mod growth;
 mod isolation;
+mod report;
 mod resolve;
 mod stock;
 mod trace;
@@ -10,6 +11,7 @@ mod userland;
 
 pub use boot::boot;
 pub use isolation::isolation;
+pub use report::report;
 pub use resolve::resolve;
 pub use trace::trace;
 pub use userland::userland;

@@ -89,7 +89,7 @@ fn fill(merged: &Merged, parts: &[Part], into: &Path) -> Result<()> {
 
 /// Links or copies the files below `from`. What is no file and no directory is left out; a directory
 /// that is not there has nothing, as where only the `results.json` of a run was kept.
-fn adopt(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn adopt(from: &Path, to: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

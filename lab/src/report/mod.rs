@@ -17,6 +17,7 @@ mod rates;
 mod terminal;
 
 pub use change::{Change, Changes, Parting, compare};
+pub(crate) use gather::adopt;
 pub use gather::{put, put_new, runs_below};
 pub use html::{REPORT, write_html};
 pub use junit::write_junit;
