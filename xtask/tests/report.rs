@@ -1,6 +1,7 @@
 //! `report.html` in a headless Chromium: of a real run of scenarios that pass, fail and have the kernel
 //! complain. Screenshots are kept in `target/screenshots/`.
 
+#[expect(dead_code, reason = "what looks at stored results is for other tests")]
 mod stage;
 
 use lab::{
