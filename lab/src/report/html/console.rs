@@ -23,10 +23,10 @@ pub(super) struct Log {
 /// The part of a log that matters. What ended well begins with its first step: what the boot says is
 /// the same in all.
 pub(super) fn log(name: &str, whole: &str, splats: &[Splat], good: bool) -> Log {
-    let step = |line: &&str| line.contains(&crate::verdict::step_mark(1));
+    let begins = crate::verdict::step_mark(1);
     let lines: Vec<&str> = whole.lines().collect();
     let mut first = 0;
-    if good && let Some(at) = lines.iter().position(|line| step(&line)) {
+    if good && let Some(at) = lines.iter().position(|line| line.contains(&begins)) {
         first = at;
     }
     let mut bytes = lines.iter().skip(first).map(|line| line.len() + 1).sum::<usize>();

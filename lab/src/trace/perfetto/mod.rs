@@ -13,11 +13,7 @@ use message::{
     SystemInfo, Thread, TracePacket, Utsname, Wakeup,
 };
 use prost::Message;
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-    ops::ControlFlow,
-};
+use std::{collections::BTreeMap, io::Write, ops::ControlFlow};
 
 /// The most events of one packet.
 const BUNDLE: usize = 512;
@@ -74,13 +70,14 @@ fn flush(out: &mut impl Write, cpu: u32, bundle: &mut FtraceEventBundle) -> Resu
 fn packet(out: &mut impl Write, data: Data) -> Result<()> {
     let packet = TracePacket { trusted_packet_sequence_id: Some(SEQUENCE), data: Some(data) };
     let bytes = message::Trace { packet: vec![packet] }.encode_to_vec();
-    out.write_all(&bytes).map_err(io::Error::from).context("cannot write the trace")
+    out.write_all(&bytes).context("cannot write the trace")
 }
 
 /// `Linux ftrace-lab 6.12.107 aarch64`.
 fn system(trace: &Trace) -> SystemInfo {
-    let mut words = trace.metadata().uname().split_whitespace().map(str::to_owned);
-    let (sysname, _, release, machine) = (words.next(), words.next(), words.next(), words.last());
+    let words: Vec<&str> = trace.metadata().uname().split_whitespace().collect();
+    let word = |at: usize| words.get(at).map(|word| (*word).to_owned());
+    let (sysname, release, machine) = (word(0), word(2), words.last().map(|word| (*word).to_owned()));
     SystemInfo { utsname: Some(Utsname { sysname, release, machine }) }
 }
 
