@@ -20,13 +20,14 @@
 //! everything that was built or downloaded lives; [`arm64`] knows instructions. [`run`] goes through all of it for many scenarios,
 //! [`stored`] looks at what it left behind, and [`dump`] into the memory of its guests; [`repro`] makes a
 //! failure happen again from one file, and [`bisect`] asks since which kernel it does; [`live`] puts a
-//! machine under a person's hands.
+//! machine under a person's hands; [`explain`] says in words what a scenario would do.
 
 pub mod arm64;
 pub mod bench;
 pub mod bisect;
 pub mod cache;
 pub mod dump;
+pub mod explain;
 mod families;
 pub mod guest;
 pub mod host;

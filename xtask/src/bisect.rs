@@ -1,6 +1,6 @@
 //! `cargo xtask lab bisect`
 
-use crate::{Usage, exit, root, run::selected, setup::Setup};
+use crate::{Usage, exit, results, root, run::selected, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -127,7 +127,7 @@ impl Bisect {
         let chosen = choose(root(), &self.kernels)?;
         let cache = self.setup.ensure(Need::Run, &progress)?;
         let (kernel, over) = self.over(&cache, &known, &chosen, &progress)?;
-        let results = self.results.clone().unwrap_or_else(|| root().join("results"));
+        let results = self.results.clone().unwrap_or_else(results);
         let directory = RunDirectory::create(&results, &["bisect".to_owned()])?;
         let mut trial = trial(&cache, what, directory.path(), &progress)?;
         let means = Means {

@@ -1,6 +1,6 @@
 //! `cargo xtask lab build`
 
-use crate::{exit, root, setup::Setup};
+use crate::{complete, exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 #[command(after_help = "Example:\n  cargo xtask lab build 6.12 --yes")]
 pub(crate) struct Build {
     /// A kernel of kernels/*.yaml
+    #[arg(add = complete::kernels())]
     kernel: String,
     /// Build it from this tree instead of its own source
     #[arg(long, value_name = "PATH")]

@@ -1,6 +1,6 @@
 //! `cargo xtask lab check`
 
-use crate::{exit, root, setup::Setup};
+use crate::{complete, exit, root, scenarios, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -18,13 +18,14 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     cargo xtask lab check scenarios/probes/eventfd-write.yaml\n  \
     cargo xtask lab check scenarios --kernel '>=6.1'     whether these kernels have what is probed\n\n\
+    What a scenario may have is in docs/scenarios.md.\n\n\
     Exit codes: 0 all are valid (unsupported allowed); 2 at least one is not; 3 the lab itself could not do its work.")]
 pub(crate) struct Check {
-    /// Scenario files or directories of them
-    #[arg(required = true)]
+    /// Scenario files, directories of them, or names such as probes/paths
+    #[arg(required = true, add = complete::scenarios())]
     paths: Vec<PathBuf>,
     /// Kernels of kernels/*.yaml to check them for, as `lab run` takes them; built if they are not yet
-    #[arg(long)]
+    #[arg(long, value_name = "NAME", add = complete::kernels())]
     kernel: Vec<String>,
     #[command(flatten)]
     setup: Setup,
@@ -32,7 +33,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> Result<u8> {
-        let found = scenario::find(&root().join("scenarios"), &self.paths)?;
+        let found = scenario::find(&scenarios(), &self.paths)?;
         let kernels = self.kernels()?;
         let (mut valid, mut invalid, mut unsupported) = (0, 0, 0);
         for found in &found {

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab judge results/latest\n  \
-    cargo xtask lab judge results/latest/6.12/probes/eventfd-write --scenario scenarios/probes/eventfd-write.yaml")]
+    cargo xtask lab judge results/latest/6.12/probes/eventfd-write --scenario scenarios/probes/eventfd-write.yaml\n\n\
+    Exit codes: 0 all expectations hold, 1 one does not, 2 usage or an invalid file.")]
 pub(crate) struct Judge {
     /// A run's directory, or that of one of its scenarios
     result: PathBuf,

@@ -1,6 +1,6 @@
 //! `cargo xtask lab list` and `cargo xtask lab kernels`
 
-use crate::{exit, root, run::selected};
+use crate::{complete, exit, root, run::selected};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -14,14 +14,15 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask lab list --filter ^probes/ --json")]
 pub(crate) struct List {
-    /// Scenario files or directories of them [default: scenarios/]
+    /// Scenario files, directories of them, or names such as probes/paths [default: scenarios/]
+    #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
     /// Only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
     /// Only what one of these kernels may run, by the versions their names say: a kernel of
     /// kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several times
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// One JSON array of {name, path, summary, opt_in}
     #[arg(long)]
@@ -60,7 +61,7 @@ fn may_run(scenario: &Scenario, kernel: &str) -> bool {
 
 /// List the kernels of kernels/*.yaml
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask lab kernels")]
+#[command(after_help = "Example:\n  cargo xtask lab kernels\n\nHow to add one is in docs/kernels.md.")]
 pub(crate) struct Kernels {}
 
 impl Kernels {

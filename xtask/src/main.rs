@@ -6,9 +6,11 @@ mod build;
 mod cache;
 mod check;
 mod ci;
+mod complete;
 mod crash;
 mod diff;
 mod doctor;
+mod explain;
 mod fuzz;
 mod gdb;
 mod judge;
@@ -16,6 +18,7 @@ mod list;
 mod matrix;
 mod merge;
 mod minimize;
+mod new;
 mod report;
 mod repro;
 mod resolve;
@@ -28,23 +31,34 @@ mod trace;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use lab::{bisect::Refused, host::interrupt, kernel::SpecError, repro::ReproError, scenario::ScenarioError};
-use std::{fmt, path::Path, process::ExitCode};
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXIT_CODES)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = BEGIN)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
+/// Where a newcomer begins, and what all verbs end with.
+const BEGIN: &str = "Begin with:\n  \
+    cargo xtask doctor                                what this machine has and lacks\n  \
+    cargo xtask lab run --yes probes/eventfd-write    one scenario; the first time a kernel is built\n  \
+    cargo xtask lab explain probes/eventfd-write      what that was, in words\n  \
+    cargo xtask lab new first/mine                    one of your own\n\n\
+    docs/tutorial.md goes on from there.\n\n\
+    Exit codes, where a command names no others: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
                           2 usage or an invalid file, 3 the lab itself could not do its work.";
 
 #[derive(Subcommand)]
 enum Verb {
     /// Run scenarios on kernels, and everything around it
-    #[command(subcommand)]
+    #[command(subcommand, after_help = BEGIN)]
     Lab(Box<Lab>),
     /// Show every prerequisite, its version, and whether it will do
     #[command(after_help = "Example:\n  cargo xtask doctor")]
@@ -55,12 +69,15 @@ enum Verb {
     /// Measure what the lab promises about its speed
     Bench(bench::Bench),
     Fuzz(fuzz::Fuzz),
+    Completions(complete::Completions),
 }
 
 #[derive(Subcommand)]
 enum Lab {
     Run(run::Run),
     List(list::List),
+    New(new::New),
+    Explain(explain::Explain),
     Check(check::Check),
     Kernels(list::Kernels),
     Build(build::Build),
@@ -86,6 +103,8 @@ impl Lab {
         match self {
             Lab::Run(verb) => verb.run(),
             Lab::List(verb) => verb.run(),
+            Lab::New(verb) => verb.run(),
+            Lab::Explain(verb) => verb.run(),
             Lab::Check(verb) => verb.run(),
             Lab::Kernels(verb) => verb.run(),
             Lab::Build(verb) => verb.run(),
@@ -127,6 +146,7 @@ pub(crate) mod exit {
 }
 
 fn main() -> ExitCode {
+    complete::answer();
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
@@ -146,12 +166,23 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Ci(verb) => verb.run(),
         Verb::Bench(verb) => verb.run(),
         Verb::Fuzz(verb) => verb.run(),
+        Verb::Completions(verb) => verb.run(),
     }
 }
 
 /// The repository this xtask was built from.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Where scenarios are found by name, and new ones written.
+pub(crate) fn scenarios() -> PathBuf {
+    env::var_os("FTRACE_LAB_SCENARIOS").map_or_else(|| root().join("scenarios"), PathBuf::from)
+}
+
+/// Where results go, and the newest of them are found.
+pub(crate) fn results() -> PathBuf {
+    env::var_os("FTRACE_LAB_RESULTS").map_or_else(|| root().join("results"), PathBuf::from)
 }
 
 /// A command line that asks for something that is not there.

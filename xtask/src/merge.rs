@@ -1,6 +1,6 @@
 //! `cargo xtask lab merge`
 
-use crate::{Usage, exit, root};
+use crate::{Usage, exit, results, root};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -56,8 +56,8 @@ impl Merge {
         let directory = match &self.into {
             Some(into) => put(&merged, &parts, into, self.last.as_deref()).map(|()| into.clone())?,
             None => {
-                let directory = put_new(&merged, &parts, &root().join("results"))?;
-                point_latest(&root().join("results"), &directory)?;
+                let directory = put_new(&merged, &parts, &results())?;
+                point_latest(&results(), &directory)?;
                 directory
             }
         };

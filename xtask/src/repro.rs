@@ -1,6 +1,6 @@
 //! `cargo xtask lab repro`
 
-use crate::{exit, root, setup::Setup};
+use crate::{exit, results, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -81,7 +81,7 @@ impl Repro {
             println!("note: {difference}");
         }
         let rounds = self.repeat.map_or(Rounds::One, Rounds::Count);
-        let results = self.results.clone().unwrap_or_else(|| root().join("results"));
+        let results = self.results.clone().unwrap_or_else(results);
         let terminal = Terminal::new(self.verbose);
         let mut tally = Tally::default();
         let finished = |result: &ScenarioResult, run: &Path| {

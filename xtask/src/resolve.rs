@@ -1,6 +1,6 @@
 //! `cargo xtask lab resolve`
 
-use crate::{exit, root, setup::Setup};
+use crate::{complete, exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -24,6 +24,7 @@ use lab::{
     its work.")]
 pub(crate) struct Resolve {
     /// A kernel of kernels/*.yaml; it is built if it is not yet
+    #[arg(add = complete::kernels())]
     kernel: String,
     /// A function of the kernel, not of a module
     function: String,

@@ -1,6 +1,6 @@
 //! `cargo xtask lab run`
 
-use crate::{Usage, exit, root, setup::Setup};
+use crate::{Usage, complete, exit, results, root, scenarios, setup::Setup};
 use anyhow::Result;
 use clap::{Args, builder::TypedValueParser};
 use lab::{
@@ -38,13 +38,16 @@ use std::{
     cargo xtask lab run probes/remove --repeat 50      how often does it pass?\n  \
     cargo xtask lab run probes/remove --until-fail     until it does not\n  \
     cargo xtask lab run --shard 2/5 --times nightly/   one machine of five\n\n\
-    Results go to results/<time>-<kernel>/, and results/latest points at them.")]
+    Results go to results/<time>-<kernel>/, and results/latest points at them.\n\n\
+    Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage or an \
+    invalid file, 3 the lab itself could not do its work.")]
 pub(crate) struct Run {
-    /// Scenario files or directories of them [default: scenarios/]
+    /// Scenario files, directories of them, or names such as probes/paths [default: scenarios/]
+    #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
     /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
     /// times [default: 6.12]
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
@@ -74,7 +77,7 @@ pub(crate) struct Run {
     /// Start scenarios in an order that SEED decides: a number, or `random`, which shows the number
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
-    /// Where results go [default: results/]
+    /// Where results go [default: results/, or FTRACE_LAB_RESULTS]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Start no further scenario once one has failed
@@ -141,7 +144,7 @@ impl Run {
     }
 
     fn results(&self) -> PathBuf {
-        self.results.clone().unwrap_or_else(|| root().join("results"))
+        self.results.clone().unwrap_or_else(results)
     }
 
     fn rounds(&self) -> Rounds {
@@ -224,7 +227,7 @@ pub(crate) fn wanted(
 
 /// The scenarios below `paths` that match, parsed. None at all is an error: nothing would be tested.
 pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(Found, Scenario)>> {
-    let found = scenario::find(&root().join("scenarios"), paths)?;
+    let found = scenario::find(&scenarios(), paths)?;
     let wanted = |found: &Found| filter.is_none_or(|filter| filter.is_match(&found.name));
     let mut scenarios = Vec::new();
     for found in &found {

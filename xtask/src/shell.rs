@@ -1,6 +1,6 @@
 //! `cargo xtask lab shell`
 
-use crate::{exit, root, setup::Setup};
+use crate::{complete, exit, results, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -43,7 +43,7 @@ pub(crate) struct Shell {
 #[derive(Args)]
 pub(crate) struct Chosen {
     /// A kernel of kernels/*.yaml
-    #[arg(long, value_name = "NAME", default_value = kernel::DEFAULT)]
+    #[arg(long, value_name = "NAME", default_value = kernel::DEFAULT, add = complete::kernels())]
     kernel: String,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
@@ -58,7 +58,7 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     pub(crate) fn wish(self, userland: Option<WantedUserland>, tools: bool) -> Wish {
-        let results = self.results.unwrap_or_else(|| root().join("results"));
+        let results = self.results.unwrap_or_else(results);
         let Chosen { kernel, kernel_tree, load, .. } = self;
         Wish { root: root().to_owned(), kernel, kernel_tree, userland, tools, load, results }
     }

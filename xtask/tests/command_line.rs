@@ -50,18 +50,6 @@ fn scenario(directory: &Path, yaml: &str) -> PathBuf {
 }
 
 #[test]
-fn help_teaches_with_an_example() {
-    let lab = [
-        "run", "list", "check", "kernels", "build", "diff", "judge", "matrix", "merge", "cache", "trace",
-        "schema", "repro", "minimize",
-    ];
-    let lab = lab.iter().map(|verb| vec!["lab", verb]);
-    for verb in lab.chain([vec!["doctor"], vec!["test"], vec!["ci"], vec!["bench"]]) {
-        check(xtask().args(verb).arg("--help"), 0, &["Example"]);
-    }
-}
-
-#[test]
 fn a_wrong_scenario_file_is_usage() {
     let directory = scratch();
     let path = scenario(directory.path(), "summary: x\nsteps:\n  - wirte: kprobe_events\n    text: x\n");

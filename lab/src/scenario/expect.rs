@@ -16,31 +16,31 @@ use std::{borrow::Cow, fmt};
 one_keyed! {
     /// One expectation: a map of one key.
     pub enum Expectation is "an expectation" {
-        /// How many events match.
+        /// `{ count: { event: efd_ret, where: ret == 8, is: 5 } }`
         "count" => Count,
-        /// The values of a field, in the order of the trace.
+        /// `{ values: { event: efd_write, field: value, equal: [1, 2, 4] } }`
         "values" => Values,
-        /// The values of a field in any order.
+        /// `{ set: { event: efd_write, field: comm, equal: [eventfd], distinct: true } }`
         "set" => Set,
-        /// No event matches.
+        /// `{ never: { event: efd_ret, where: ret < 0 } }`
         "never" => Never,
-        /// Events in this order, others between them allowed.
+        /// `{ sequence: [ { event: efd_write, bind: pid }, { event: efd_ret, same: pid } ] }`
         "sequence" => Sequence,
-        /// Each enter has its return, task by task.
+        /// `{ pairs: { enter: efd_write, return: efd_ret, is: 5 } }`
         "pairs" => Pairs,
-        /// The time from one event to another.
+        /// `{ latency: { from: efd_write, to: efd_ret, by: pid, max: 10ms } }`
         "latency" => Latency,
-        /// A call tree of the function_graph tracer.
+        /// `{ graph: { call: ksys_write, calls: [vfs_write] } }`
         "graph" => Graph,
-        /// What a hist trigger counted.
+        /// `{ hist: { event: efd_write, entries: [ { key: { value: 4 }, hitcount: 1 } ] } }`
         "hist" => Hist,
-        /// A stack trace's frames, innermost first.
+        /// `{ stack: { event: efd_write, frames: [eventfd_write, vfs_write, ksys_write] } }`
         "stack" => Stack,
-        /// The kernel's own counters for an event or the ring buffer.
+        /// `{ stats: { event: efd_write, hits: 5, missed: 0 } }`
         "stats" => Stats,
-        /// The kernel log.
+        /// `{ kernel_log: { contains: ["farewell: good night"], never: [BUG] } }`
         "kernel_log" => KernelLog,
-        /// What another tool printed of the same events.
+        /// `{ agrees: { step: 1, lines: 'value=(?<value>[0-9]+)', events: [efd_write] } }`
         "agrees" => Agrees,
     }
 }

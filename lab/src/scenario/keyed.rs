@@ -2,7 +2,8 @@
 //!
 //! serde has no shape for them that keeps YAML locations (`untagged` and `flatten` buffer the map
 //! and lose every line number), so two macros write the visitors. Both read the first key, choose
-//! the type by it, and let that type read the rest straight from the parser.
+//! the type by it, and let that type read the rest straight from the parser. What documents a kind
+//! begins with an example of it in backticks, which the scenario reference shows.
 
 use super::nearest::unknown;
 use serde::{
@@ -127,12 +128,20 @@ macro_rules! verb_keyed {
     (
         $(#[$meta:meta])*
         pub enum $name:ident is $what:literal {
-            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+            $($(#[doc = $example:literal])+ $verb:literal => $variant:ident,)+
         }
     ) => {
         $crate::scenario::keyed::keyed_enum! {
-            $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
+            $(#[$meta])* $name $what { $($(#[doc = $example])+ $verb => $variant,)+ }
             beside_verb
+        }
+
+        impl $crate::scenario::Told for $name {
+            fn told(&self) -> String {
+                match self {
+                    $($name::$variant(it) => $crate::scenario::Told::told(it),)+
+                }
+            }
         }
 
         impl schemars::JsonSchema for $name {
@@ -153,11 +162,11 @@ macro_rules! one_keyed {
     (
         $(#[$meta:meta])*
         pub enum $name:ident is $what:literal {
-            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+            $($(#[doc = $example:literal])+ $verb:literal => $variant:ident,)+
         }
     ) => {
         $crate::scenario::keyed::keyed_enum! {
-            $(#[$meta])* $name $what { $($(#[$variant_meta])* $verb => $variant,)+ }
+            $(#[$meta])* $name $what { $($(#[doc = $example])+ $verb => $variant,)+ }
             below_verb
         }
 
@@ -183,19 +192,22 @@ macro_rules! one_keyed {
 macro_rules! keyed_enum {
     (
         $(#[$meta:meta])* $name:ident $what:literal {
-            $($(#[$variant_meta:meta])* $verb:literal => $variant:ident,)+
+            $($(#[doc = $example:literal])+ $verb:literal => $variant:ident,)+
         }
         $read:ident
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         pub enum $name {
-            $($(#[$variant_meta])* $variant($variant),)+
+            $($(#[doc = $example])+ $variant($variant),)+
         }
 
         impl $name {
             /// The first keys there are.
             pub const VERBS: &'static [&'static str] = &[$($verb),+];
+
+            /// Of each of [`Self::VERBS`], what its documentation begins with: an example in backticks.
+            pub(in crate::scenario) const EXAMPLES: &'static [&'static str] = &[$(concat!($($example),+)),+];
 
             /// The key this was written with.
             pub fn verb(&self) -> &'static str {

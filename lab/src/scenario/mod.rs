@@ -36,13 +36,16 @@ mod names;
 mod nearest;
 mod patched;
 mod path;
+mod reference;
 mod refuses;
 mod semantic;
 mod sequence;
 mod shell;
 mod span;
+mod starter;
 mod step;
 pub(crate) mod text;
+mod told;
 mod userland;
 
 pub use agrees::{Agrees, LinePattern};
@@ -79,13 +82,19 @@ pub use names::{
     ArgName, ConfigSymbol, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
     ProbePoint, ProgramName,
 };
-pub use patched::{CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, Text, TextPlace, Word, Words};
+pub use patched::{
+    CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, KprobeSlot, Text, TextPlace, Word, Words,
+};
 pub use path::ValuePath;
+pub use reference::reference;
 pub use refuses::{Errors, PointedAt, Refuses};
 pub use sequence::{Sequence, SequenceStep};
 pub use shell::{Crash, CrashCommand, Script, Shell};
 pub use span::Span;
+pub use starter::Starter;
 pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};
+pub use told::Told;
+pub(crate) use told::asked;
 pub use userland::{PackageName, UserlandName, WantedUserland};
 
 pub(crate) use bound::means_the_same;

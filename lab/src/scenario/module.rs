@@ -44,7 +44,7 @@ pub struct SampleModule {
 
 /// A directory with a module's sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourcePath(PathBuf);
+pub struct SourcePath(pub(super) PathBuf);
 
 impl FromText for SourcePath {
     const EXPECTED: &'static str = "a directory with a Kbuild or a Makefile";
@@ -62,7 +62,7 @@ from_text!(SourcePath, { "type": "string", "minLength": 1, "examples": ["../../d
 
 /// A sample of the kernel: `kprobes/kprobe_example`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SamplePath(String);
+pub struct SamplePath(pub(super) String);
 
 impl FromText for SamplePath {
     const EXPECTED: &'static str = "a path below samples/ such as kprobes/kprobe_example";

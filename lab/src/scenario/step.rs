@@ -21,37 +21,37 @@ use std::collections::BTreeMap;
 verb_keyed! {
     /// One step. The first key of the YAML map says its kind.
     pub enum Step is "step" {
-        /// `workload: eventfd 1 2 4`
+        /// `{ workload: eventfd --sleep 0 1 2 4, stdout: Parent read 7 (0x7) from efd }`
         "workload" => Workload,
-        /// `write: kprobe_events`
+        /// `{ write: kprobe_events, text: "p:mine vfs_write", append: true }`
         "write" => Write,
-        /// `refuses: kprobe_events`
+        /// `{ refuses: kprobe_events, errors: { "p ^nope": Invalid probed address or symbol } }`
         "refuses" => Refuses,
-        /// `read: kprobe_events`
+        /// `{ read: kprobe_events, text: "p:kprobes/mine vfs_write" }`
         "read" => Read,
-        /// `mkdir: instances/mine`
+        /// `{ mkdir: instances/mine }`
         "mkdir" => MakeDirectory,
-        /// `load: kprobe_example`
+        /// `{ load: kprobe_example, parameters: symbol=vfs_write }`
         "load" => Load,
-        /// `unload: kprobe_example`
+        /// `{ unload: kprobe_example }`
         "unload" => Unload,
-        /// `module: { sample: kprobes/kprobe_example }`
+        /// `{ module: { sample: kprobes/kprobe_example } }`
         "module" => Insert,
-        /// `hook: +w symbol=vfs_write`
+        /// `{ hook: "+w symbol=vfs_write flags=ipmodify", errno: EBUSY }`
         "hook" => Hook,
-        /// `hits: w`
+        /// `{ hits: w, count: 5 }`
         "hits" => Hits,
-        /// `enabled_functions: vfs_write`
+        /// `{ enabled_functions: vfs_write, count: 1, flags: I }`
         "enabled_functions" => EnabledFunctions,
-        /// `text: { at: vfs_write }`
+        /// `{ text: { at: vfs_write }, is: unchanged }`
         "text" => Text,
-        /// `inspect: [ { value: show_count, is: 5 } ]`
+        /// `{ inspect: [ { value: show_count, is: 5 } ] }`
         "inspect" => Inspect,
-        /// `sh: strace -o trace /workloads/eventfd 1 2`
+        /// `{ sh: strace -o trace /workloads/eventfd 1 2, workloads: [eventfd] }`
         "sh" => Shell,
-        /// `crash: [{ run: sym vfs_write }]`
+        /// `{ crash: [ { run: sym vfs_write, output: vfs_write } ] }`
         "crash" => Crash,
-        /// `kselftest: ftrace/test.d/kprobe`
+        /// `{ kselftest: ftrace/test.d/kprobe, deadline: 120s }`
         "kselftest" => Kselftest,
     }
 }

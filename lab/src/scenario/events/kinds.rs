@@ -14,27 +14,27 @@ use crate::scenario::{
 verb_keyed! {
     /// One event. The first key of the YAML map says its kind.
     pub enum EventSpec is "event" {
-        /// `event: sched:sched_switch`, a tracepoint's event or one that another item defines.
+        /// `{ event: "sched:sched_switch", filter: prev_pid != 0 }`
         "event" => StaticEvent,
-        /// `kprobe: vfs_write`
+        /// `{ kprobe: vfs_write, name: write, args: { type: "file->f_inode->i_sb->s_type->name", count: "$arg3:u64" } }`
         "kprobe" => Kprobe,
-        /// `kretprobe: vfs_write`
+        /// `{ kretprobe: vfs_write, name: written, args: { ret: "$retval:s64" } }`
         "kretprobe" => Kretprobe,
-        /// `fprobe: vfs_write`
+        /// `{ fprobe: vfs_write, name: write, args: { count: count } }`
         "fprobe" => Fprobe,
-        /// `fexit: vfs_write`
+        /// `{ fexit: vfs_write, name: written, args: { ret: "$retval:s64" } }`
         "fexit" => Fexit,
-        /// `uprobe: eventfd:main`
+        /// `{ uprobe: "eventfd:main", name: main, args: { argc: "%x0" } }`
         "uprobe" => Uprobe,
-        /// `uretprobe: eventfd:main`
+        /// `{ uretprobe: "eventfd:main", name: main_returns, args: { ret: "$retval" } }`
         "uretprobe" => Uretprobe,
-        /// `eprobe: sched:sched_switch`
+        /// `{ eprobe: "sched:sched_switch", name: next, args: { pid: "$next_pid" } }`
         "eprobe" => Eprobe,
-        /// `synthetic: wakeup_latency`
+        /// `{ synthetic: waited, fields: { lat: u64 }, fed_by: [ { event: "sched:sched_waking", trigger: "hist:keys=pid:ts0=common_timestamp.usecs" }, { event: "sched:sched_switch", trigger: "hist:keys=next_pid:wait=common_timestamp.usecs-$ts0:onmatch(sched.sched_waking).waited($wait)" } ] }`
         "synthetic" => Synthetic,
-        /// `function: "do_sys_openat2(int dfd, string filename)"`
+        /// `{ function: "do_sys_openat2(int dfd, string filename)", name: open }`
         "function" => Function,
-        /// `user_event: tick`
+        /// `{ user_event: tick, fields: { count: u32 } }`
         "user_event" => UserEvent,
     }
 }

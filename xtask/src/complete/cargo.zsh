@@ -1,0 +1,13 @@
+# `cargo xtask …`: the words from `xtask` on are the program's, anything else is cargo's own.
+_ftrace_lab_cargo() {
+    if [[ $CURRENT -gt 2 && $words[2] == xtask ]]; then
+        words=("${(@)words[2,-1]}")
+        (( CURRENT -= 1 ))
+        _clap_dynamic_completer_xtask
+    elif (( $+functions[_cargo] )); then
+        _cargo "$@"
+    else
+        _default
+    fi
+}
+compdef _ftrace_lab_cargo cargo
