@@ -1,0 +1,210 @@
+//! docs/tutorial.md as a newcomer follows it: its files are written, its commands are run on the real
+//! default kernel, and what it says that they print is what they print.
+//!
+//! Of fenced blocks, the first word behind the fence says what becomes of it:
+//!
+//! | block | what is done |
+//! |---|---|
+//! | `sh` | it is run; `exit=1` behind it is the status that it must end with |
+//! | `text` | the output of the `sh` block before it, but for times, addresses and paths; a line `…` is any lines, and `[…]` anything in a line |
+//! | `yaml`, `c` or `make`, and a path | the file is written |
+//! | `console` | it is left alone: what a checkout begins with |
+
+use regex::Regex;
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// A fenced block of a page.
+#[derive(Debug, PartialEq)]
+struct Block<'a> {
+    /// What stands behind the fence.
+    info: Vec<&'a str>,
+    body: String,
+    /// The line of its fence, from 1.
+    line: usize,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    for (index, line) in page.lines().enumerate() {
+        match (line.strip_prefix("```"), open.as_mut()) {
+            (Some(info), None) => {
+                let info = info.split_whitespace().collect();
+                open = Some(Block { info, body: String::new(), line: index + 1 });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => {
+                block.body.push_str(line);
+                block.body.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed: {open:?}");
+    blocks
+}
+
+/// What differs from run to run, by a word for it.
+const VARYING: [(&str, &str); 6] = [
+    (r"results/[0-9TZ:.-]+-6\.12", "results/RUN"),
+    (r"\b6\.12\.[0-9]+", "VERSION"),
+    (r"\b(0x)?ffff[0-9a-f]{12}\b", "ADDRESS"),
+    (r"-?\b[0-9]{10,}\b", "NUMBER"),
+    (r"\b[0-9]+(\.[0-9]+)?( ?(ns|us|µs|ms|s|min))\b", "TIME"),
+    (r" *\b[0-9]+\.[0-9]{3,9}:", " TIME:"),
+];
+
+/// Lines without what differs from run to run.
+fn lines(text: &str, place: &Path) -> Vec<String> {
+    let mut text = text.replace(&format!("{}/", place.display()), "");
+    for (varying, word) in VARYING {
+        text = Regex::new(varying).unwrap().replace_all(&text, word).into_owned();
+    }
+    let process = Regex::new(r"\beventfd-[0-9]+ +\[[0-9]+\]").unwrap();
+    let text = process.replace_all(&text, "eventfd-PID [CPU]");
+    text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// Whether `found` is as `told`, whose lines `…` stand for any lines.
+fn matches(told: &[String], found: &[String]) -> bool {
+    match told.split_first() {
+        None => found.is_empty(),
+        Some((first, rest)) if first.trim() == "…" => {
+            (0..=found.len()).any(|skipped| matches(rest, &found[skipped..]))
+        }
+        Some((first, rest)) => {
+            found.first().is_some_and(|line| is_line(first, line)) && matches(rest, &found[1..])
+        }
+    }
+}
+
+/// Whether a line is as told, where `[…]` stands for anything.
+fn is_line(told: &str, found: &str) -> bool {
+    let parts: Vec<_> = told.split("[…]").map(regex::escape).collect();
+    Regex::new(&format!("^{}$", parts.join(".*"))).unwrap().is_match(found)
+}
+
+/// A directory as the checkout is for a newcomer: its scenarios, and a `cargo` that has built all.
+struct Checkout {
+    place: tempfile::TempDir,
+    programs: PathBuf,
+}
+
+impl Checkout {
+    fn new() -> Checkout {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let programs = place.path().join("bin");
+        copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios"));
+        fs::create_dir(&programs).unwrap();
+        let cargo = programs.join("cargo");
+        let xtask = env!("CARGO_BIN_EXE_xtask");
+        fs::write(
+            &cargo,
+            format!("#!/bin/sh\n[ \"$1\" = xtask ] || exit 99\nshift\nexec '{xtask}' \"$@\"\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        Checkout { place, programs }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.place.path().canonicalize().unwrap()
+    }
+
+    fn sh(&self, commands: &str) -> Output {
+        let path = env::var("PATH").unwrap();
+        Command::new("sh")
+            .args(["-eu", "-c", commands])
+            .current_dir(self.path())
+            .env("PATH", format!("{}:{path}", self.programs.display()))
+            .env("FTRACE_LAB_SCENARIOS", self.path().join("scenarios"))
+            .env("FTRACE_LAB_RESULTS", self.path().join("results"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn write(&self, path: &str, body: &str) {
+        let inside = path.starts_with("scenarios/") && !path.contains("..");
+        assert!(inside, "`{path}` is not below scenarios/");
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let from = entry.unwrap().path();
+        let to = to.join(from.file_name().unwrap());
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/tutorial.md")).unwrap();
+    let checkout = Checkout::new();
+    let mut printed: Option<String> = None;
+    let (mut ran, mut compared) = (0, 0);
+    for block in blocks(&page) {
+        let at = format!("docs/tutorial.md:{}", block.line);
+        match block.info.as_slice() {
+            ["sh", status @ ..] => {
+                let status = match status {
+                    [] => 0,
+                    [status] => status.strip_prefix("exit=").and_then(|code| code.parse().ok()).unwrap(),
+                    _ => panic!("{at}: {block:?}"),
+                };
+                let output = checkout.sh(&block.body);
+                let [out, error] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+                assert_eq!(output.status.code(), Some(status), "{at}:\n{}{out}{error}", block.body);
+                printed = Some(out.into_owned());
+                ran += 1;
+            }
+            ["text"] => {
+                let printed = printed.take().unwrap_or_else(|| panic!("{at}: no command before it"));
+                let (told, found) = (lines(&block.body, &checkout.path()), lines(&printed, &checkout.path()));
+                assert!(matches(&told, &found), "{at}: told\n{told:#?}\nfound\n{found:#?}\nas\n{printed}");
+                compared += 1;
+            }
+            ["yaml" | "c" | "make", path] => checkout.write(path, &block.body),
+            ["console"] => {}
+            _ => panic!("{at}: nothing is known of such a block"),
+        }
+    }
+    assert!(ran >= 8 && compared >= 6, "{ran} commands ran, {compared} outputs were compared");
+}
+
+#[test]
+fn a_page_is_taken_apart_and_outputs_are_compared() {
+    let page = "a\n```sh exit=1\nls\n```\nb\n```text\nx\n```\n";
+    let found = blocks(page);
+    let expect = [(vec!["sh", "exit=1"], "ls\n", 2), (vec!["text"], "x\n", 6)];
+    let expect = expect.map(|(info, body, line)| Block { info, body: body.to_owned(), line });
+    assert_eq!(found, expect);
+    let check = |told: &str, found: &str, expect: bool| {
+        let place = Path::new("/somewhere");
+        assert_eq!(matches(&lines(told, place), &lines(found, place)), expect, "{told}: {found}");
+    };
+    check("a 1.2s\n…\nb", "a 300ms\nx\ny\nb\n", true);
+    check("a\n…", "a", true);
+    check("a\n…\nb", "a\nx", false);
+    check("a", "a\nb", false);
+    check("a […] c", "a b c", true);
+    check("a […] c", "a b d", false);
+    check("found 3", "found 4", false);
+    check("at 0xffff800080000000 in x", "at 0xffff800080000008 in /somewhere/x", true);
+}
