@@ -1,6 +1,6 @@
 //! `cargo xtask lab bisect`
 
-use crate::{Usage, exit, results, root, run::selected, setup::Setup};
+use crate::{Usage, complete, exit, results, root, run::selected, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -63,7 +63,7 @@ pub(crate) struct Bisect {
     bad: String,
     /// The kernel of kernels/*.yaml by whose description versions and commits are built [default: 6.12]; of
     /// kernels of the matrix, those to look at beside GOOD and BAD, several times [default: the plain ones]
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// A git repository with a kernel, whose commits are looked at
     #[arg(long, value_name = "PATH")]

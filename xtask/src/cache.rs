@@ -1,6 +1,6 @@
 //! `cargo xtask lab cache`
 
-use crate::{exit, root, setup::Setup};
+use crate::{complete, exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -21,7 +21,7 @@ use lab::{
 pub(crate) struct Show {
     /// Remove builds and sources of all other kernels than this one, object files and snapshots: a name
     /// of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::kernels())]
     keep: Vec<String>,
     #[command(flatten)]
     setup: Setup,

@@ -1,6 +1,6 @@
 //! `cargo xtask lab matrix`
 
-use crate::{Usage, exit, root, run::wanted, setup::Setup};
+use crate::{Usage, complete, exit, root, run::wanted, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -31,7 +31,7 @@ pub(crate) struct Matrix {
     paths: Vec<PathBuf>,
     /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
     /// times [default: all]
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// Only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]

@@ -1,6 +1,6 @@
 //! `cargo xtask lab merge`
 
-use crate::{Usage, exit, results, root};
+use crate::{Usage, complete, exit, results, root};
 use anyhow::{Context, Result};
 use clap::Args;
 use lab::{
@@ -35,7 +35,7 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     /// Kernels that have to be there, as `lab run` takes them; may be given several times
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// The report to compare with: what failed there, too, is no failure now
     #[arg(long, value_name = "RESULT")]

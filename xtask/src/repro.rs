@@ -1,6 +1,6 @@
 //! `cargo xtask lab repro`
 
-use crate::{exit, results, root, setup::Setup};
+use crate::{complete, exit, results, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -50,7 +50,7 @@ pub(crate) struct Repro {
 #[derive(Args)]
 pub(crate) struct Instead {
     /// Run it on this kernel of kernels/*.yaml, not on the one that the file brings
-    #[arg(long = "kernel", value_name = "NAME")]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     name: Option<String>,
     /// Build that kernel from this tree instead of its own source [with the kernel 6.12, if none is named]
     #[arg(long = "kernel-tree", value_name = "PATH")]
