@@ -108,9 +108,10 @@ impl Trace {
         read().with_context(|| format!("cannot open the trace `{}`", path.display()))
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// How many bytes of pages there are; `None` where they are compressed, and nobody knows before
+    /// they are read.
+    pub fn unpacked_bytes(&self) -> Option<u64> {
+        self.cpus.iter().map(CpuData::unpacked_bytes).sum()
     }
 
     /// What the trace says of its kernel.

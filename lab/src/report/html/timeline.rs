@@ -13,7 +13,7 @@
 use crate::trace::{Event, Item, Trace};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::{collections::HashMap, fs, ops::ControlFlow, path::Path};
+use std::{collections::HashMap, ops::ControlFlow, path::Path};
 
 /// The most events of one trace that a report has.
 const EVENTS_MAX: u64 = 50_000;
@@ -21,7 +21,7 @@ const EVENTS_MAX: u64 = 50_000;
 /// The most bytes of what one event says.
 const TEXT_MAX: usize = 400;
 
-/// A trace file that is shorter has no more than [`EVENTS_MAX`] events: each takes 8 bytes at least.
+/// With fewer bytes of pages a trace has no more than [`EVENTS_MAX`] events: each takes 8 at least.
 const CERTAINLY_FEW: u64 = EVENTS_MAX * 8;
 
 /// What the columns are of.
@@ -68,7 +68,7 @@ pub(super) fn open(path: &Path) -> Result<Option<Trace>> {
 /// The columns of a trace, and how many events it has.
 pub(super) fn timeline(trace: &Trace) -> Result<(Vec<u8>, u64)> {
     let mut columns = Columns::default();
-    let few = fs::metadata(trace.path()).is_ok_and(|file| file.len() <= CERTAINLY_FEW);
+    let few = trace.unpacked_bytes().is_some_and(|bytes| bytes <= CERTAINLY_FEW);
     let counted = if few { None } else { Some(count(trace)) };
     // The first and the last tell most: how it began, and what it came to.
     let left_out = match counted {

@@ -21,6 +21,13 @@ pub(in crate::trace) struct CpuData {
     pub(super) compression: Compression,
 }
 
+impl CpuData {
+    /// How many bytes of pages it has; `None` if they are compressed.
+    pub(in crate::trace) fn unpacked_bytes(&self) -> Option<u64> {
+        matches!(self.compression, Compression::None).then_some(self.size)
+    }
+}
+
 /// Reads the pages of one CPU from front to back.
 pub(in crate::trace) struct PageReader<'t> {
     file: &'t File,
