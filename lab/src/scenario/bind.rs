@@ -108,6 +108,7 @@ impl JsonSchema for Bind {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
+            "description": "A field, a list of fields, or a map of names to fields.",
             "oneOf": [
                 { "type": "string" },
                 { "type": "array", "items": { "type": "string" } },
@@ -123,7 +124,10 @@ impl JsonSchema for Same {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
+        json_schema!({
+            "description": "A name, or a list of names.",
+            "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+        })
     }
 }
 

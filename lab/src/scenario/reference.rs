@@ -140,6 +140,10 @@ impl Reference {
         if let (true, Some(forms)) = (of.get("description").is_some(), of["oneOf"].as_array()) {
             out.push('\n');
             for form in forms {
+                if name_of(form).and_then(|form| self.map_of(form)) == Some(name) {
+                    let _ = writeln!(out, "- a map:");
+                    continue;
+                }
                 let about = form["description"].as_str().map(|text| format!(": {}", prose(text)));
                 let _ = writeln!(out, "- {}{}", self.value(form), about.unwrap_or_default());
             }
@@ -211,7 +215,11 @@ impl Reference {
         match kind {
             "boolean" => "`true` or `false`".to_owned(),
             "array" => format!("list of: {}", self.value(&of["items"])),
-            "object" => format!("map of names to: {}", self.value(&of["additionalProperties"])),
+            "object" => {
+                let keys = such_as(&of["propertyNames"]);
+                let keys = if keys.is_empty() { "names".to_owned() } else { format!("texts{keys}") };
+                format!("map of {keys} to: {}", self.value(&of["additionalProperties"]))
+            }
             "integer" | "number" => match (of["minimum"].as_i64(), of["maximum"].as_i64()) {
                 (Some(least), Some(most)) => format!("number from {least} to {most}"),
                 (Some(least @ 1..), None) => format!("number from {least}"),
