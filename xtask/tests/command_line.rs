@@ -136,15 +136,22 @@ fn a_lost_network_is_said_and_leaves_nothing() {
 }
 
 #[test]
-fn a_symbol_that_does_not_exist_fails_with_the_kernels_words() {
+fn what_cannot_be_probed_fails_by_preflight_or_in_the_kernels_words() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
-    let yaml = "summary: x\ntrace:\n  events:\n    - { kprobe: eventfd_wirte, name: x }\nexpect:\n  - never: { event: x }\n";
-    let path = scenario(directory.path(), yaml);
+    let check = |probe: &str, expect: &[&str]| {
+        let yaml =
+            format!("summary: x\ntrace:\n  events:\n    - {probe}\nexpect:\n  - never: {{ event: x }}\n");
+        let path = scenario(directory.path(), &yaml);
+        check(&mut run(directory.path(), path.to_str().unwrap()), 1, expect);
+    };
     check(
-        &mut run(directory.path(), path.to_str().unwrap()),
-        1,
-        &["failed", "Invalid probed address or symbol", "the nearest is `eventfd_write`"],
+        "{ kprobe: eventfd_wirte, name: x }",
+        &["failed", "this kernel has no such function", "the nearest that can be probed is `eventfd_write`"],
+    );
+    check(
+        "{ kprobe: eventfd_write, name: x, args: { a: $stack10000 } }",
+        &["failed", "cannot write `p:kprobes/x eventfd_write a=$stack10000`", "Invalid stack number"],
     );
 }
 
