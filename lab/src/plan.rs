@@ -37,6 +37,13 @@ pub fn unmet(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
 /// A userland's root is mounted before anything could load a module for it.
 fn unmounted(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
     scenario.userland.as_ref()?;
+    let version = (kernel.version.major, kernel.version.minor);
+    // mount_root() knows of other file systems since 5.15.
+    if version < (5, 15) && !kernel.config().is_set("BLOCK") {
+        return Some(
+            "before 5.15 a kernel without CONFIG_BLOCK mounts no root, and so no userland".to_owned(),
+        );
+    }
     let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
     let missing = missing.into_iter().find(|symbol| kernel.config().get(symbol) != Some("y"))?;
     Some(format!("CONFIG_{missing} is not built into this kernel, which cannot mount a userland then"))
