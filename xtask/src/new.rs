@@ -15,10 +15,10 @@ use std::{
 /// Write a new scenario that passes as it is, with comments that say what stands where
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab new mine                            scenarios/mine.yaml, a kprobe and the values that it sees\n  \
-    cargo xtask lab new probes/write --kprobe vfs_write     a kprobe on a function\n  \
-    cargo xtask lab new hooks/write --hook vfs_write        a hook on a function, by ftrace_ops\n\n\
-    What follows is docs/tutorial.md.")]
+    cargo xtask lab new first/mine                    a kprobe, and the values that it sees\n  \
+    cargo xtask lab new area/name --kprobe vfs_write  a kprobe on a function\n  \
+    cargo xtask lab new area/name --hook vfs_write    a hook on a function, by ftrace_ops\n\n\
+    The file is scenarios/NAME.yaml; what comes next is in docs/tutorial.md.")]
 pub(crate) struct New {
     /// Its name: the path below scenarios/, without .yaml
     name: String,

@@ -1,5 +1,5 @@
-//! docs/tutorial.md as a newcomer follows it: its files are written, its commands are run on the real
-//! default kernel, and what it says that they print is what they print.
+//! docs/tutorial.md as a newcomer follows it, and docs/workloads.md: their files are written, their
+//! commands are run on the real default kernel, and what they are said to print is what they print.
 //!
 //! Of fenced blocks, the first word behind the fence says what becomes of it:
 //!
@@ -13,7 +13,7 @@
 use regex::Regex;
 use std::{
     env, fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -67,6 +67,8 @@ fn lines(text: &str, place: &Path) -> Vec<String> {
     for (varying, word) in VARYING {
         text = Regex::new(varying).unwrap().replace_all(&text, word).into_owned();
     }
+    // The CPU that a line of the graph tracer begins with.
+    let text = Regex::new(r"(?m)^ [0-9]+\)").unwrap().replace_all(&text, " CPU)");
     let process = Regex::new(r"\beventfd-[0-9]+ +\[[0-9]+\]").unwrap();
     let text = process.replace_all(&text, "eventfd-PID [CPU]");
     text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
@@ -102,6 +104,7 @@ impl Checkout {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let programs = place.path().join("bin");
         copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios"));
+        symlink(Path::new(ROOT).join("guest"), place.path().join("guest")).unwrap();
         fs::create_dir(&programs).unwrap();
         let cargo = programs.join("cargo");
         let xtask = env!("CARGO_BIN_EXE_xtask");
@@ -155,12 +158,25 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn the_tutorial_does_what_it_says() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/tutorial.md")).unwrap();
+    let (ran, compared) = follow("tutorial.md");
+    assert!(ran >= 8 && compared >= 6, "{ran} commands ran, {compared} outputs were compared");
+}
+
+#[test]
+fn workloads_are_looked_at_as_their_page_says() {
+    let (ran, compared) = follow("workloads.md");
+    assert!(ran >= 2 && compared >= 1, "{ran} commands ran, {compared} outputs were compared");
+}
+
+/// Follows a page of docs/. Gives back how many commands were run, and how many outputs were compared.
+fn follow(page: &str) -> (usize, usize) {
+    let name = page;
+    let page = fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap();
     let checkout = Checkout::new();
     let mut printed: Option<String> = None;
     let (mut ran, mut compared) = (0, 0);
     for block in blocks(&page) {
-        let at = format!("docs/tutorial.md:{}", block.line);
+        let at = format!("docs/{name}:{}", block.line);
         match block.info.as_slice() {
             ["sh", status @ ..] => {
                 let status = match status {
@@ -185,7 +201,7 @@ fn the_tutorial_does_what_it_says() {
             _ => panic!("{at}: nothing is known of such a block"),
         }
     }
-    assert!(ran >= 8 && compared >= 6, "{ran} commands ran, {compared} outputs were compared");
+    (ran, compared)
 }
 
 #[test]
