@@ -35,4 +35,5 @@ fn found_cases() {
     check("fuzz/found/formats", bodies::formats, 0);
     check("fuzz/found/frames", bodies::frames, 0);
     check("fuzz/found/trace_dat", bodies::trace_dat, 0);
+    check("fuzz/found/scenarios", bodies::scenarios, 0);
 }

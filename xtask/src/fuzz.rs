@@ -12,7 +12,7 @@ use lab::{host::prerequisites::Need, progress::Progress};
 use std::{fs, path::Path};
 use xshell::{Shell, cmd};
 
-/// Feed everything that reads a guest's bytes with bytes that nobody meant
+/// Feed everything that reads a guest's bytes, and scenarios, with bytes that nobody meant
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask fuzz --seconds 600 pages")]
 pub(crate) struct Fuzz {
@@ -26,12 +26,13 @@ pub(crate) struct Fuzz {
 }
 
 /// Each target, and directories below the repository with inputs to begin with.
-const TARGETS: [(&str, &[&str]); 5] = [
+const TARGETS: [(&str, &[&str]); 6] = [
     ("pages", &["lab/fuzz/seeds/pages", "lab/fuzz/found/pages"]),
     ("layouts", &["lab/fuzz/seeds/layouts", "lab/fuzz/found/layouts"]),
     ("formats", &["lab/fuzz/seeds/formats", "lab/fuzz/found/formats"]),
     ("trace_dat", &["lab/tests/fixtures/trace", "lab/fuzz/found/trace_dat"]),
     ("frames", &["lab/fuzz/seeds/frames", "lab/fuzz/found/frames"]),
+    ("scenarios", &["scenarios", "lab/fuzz/found/scenarios"]),
 ];
 
 /// LLVM's coverage counters, as cargo-fuzz asks for them.

@@ -1,10 +1,19 @@
 //! What each fuzz target does with its bytes. The tests of `lab` do the same with every input that
 //! was ever found to be wrong, so nothing here knows of the fuzzer.
 
-use lab::trace::{EventFormat, Item, Trace, page::PageLayout};
+use lab::{
+    scenario::Scenario,
+    trace::{EventFormat, Item, Trace, page::PageLayout},
+};
 use protocol::{Reply, Request, read_frame};
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::{fs::File, io::Write, ops::ControlFlow, os::fd::AsRawFd, path::PathBuf};
+use std::{
+    fs::File,
+    io::Write,
+    ops::ControlFlow,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
 
 /// Where `data` lies in the pages of `HEADER_PAGE`, in bytes, and how large a page is.
 const PAGE: usize = 4096;
@@ -35,6 +44,14 @@ const EVERY_KIND: &[u8] = b"name: every_kind\nID: 1\nformat:\n\
     print fmt: \"%pS %s %*.*s flags=%s kind=%s list=%s\", (void *)REC->ip, __get_str(name), 3, 4, \
     REC->comm, REC->flags ? __print_flags(REC->flags, \"|\", { 1, \"A\" }, { 0x2, \"B\" }) : \"0\", \
     __print_symbolic(REC->odd[1], { 0, \"none\" }), __print_array(__get_rel_dynamic_array(list), 2, 4)\n";
+
+/// A scenario's file.
+pub fn scenarios(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Err(error) = Scenario::parse(Path::new("x.yaml"), &text) {
+        assert!(!error.to_string().is_empty(), "an error without words");
+    }
+}
 
 /// Sub-buffers of one CPU.
 pub fn pages(bytes: &[u8]) {
