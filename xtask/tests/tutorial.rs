@@ -53,7 +53,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 
 /// What differs from run to run, by a word for it.
 const VARYING: [(&str, &str); 6] = [
-    (r"results/[0-9TZ:.-]+-6\.12", "results/RUN"),
+    // The second run of one second has a number behind its name.
+    (r"results/[0-9TZ:.-]+-6\.12(\.[0-9]+)?", "results/RUN"),
     (r"\b6\.12\.[0-9]+", "VERSION"),
     (r"\b(0x)?ffff[0-9a-f]{12}\b", "ADDRESS"),
     (r"-?\b[0-9]{10,}\b", "NUMBER"),
