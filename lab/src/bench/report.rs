@@ -9,7 +9,7 @@ use crate::{
     kernel::{self, Kernel},
     machine::Snapshots,
     progress::Progress,
-    report::{self, Host, KernelInfo, Qemu, REPORT, Results, Run, SCHEMA, ScenarioResult},
+    report::{self, Host, Qemu, REPORT, Results, Run, SCHEMA, ScenarioResult},
     run::one,
     scenario::{Found, Scenario},
     stored::TRACE,
@@ -120,11 +120,6 @@ fn many(kernel: &Kernel, recorded: &ScenarioResult, run: &Path) -> Result<Result
         report::adopt(&from, &run.join(&directory)).with_context(|| format!("cannot link `{directory}`"))?;
         Ok(ScenarioResult { name, directory, ..recorded.clone() })
     };
-    let info = KernelInfo {
-        name: kernel.name.clone(),
-        source_version: kernel.source_version.clone(),
-        config_hash: kernel.config_hash.clone(),
-    };
     Ok(Results {
         schema: SCHEMA,
         run: Run {
@@ -139,7 +134,7 @@ fn many(kernel: &Kernel, recorded: &ScenarioResult, run: &Path) -> Result<Result
         },
         host: Host { architecture: std::env::consts::ARCH.to_owned(), cpus: 1, accelerator: String::new() },
         qemu: Qemu { version: String::new() },
-        kernels: vec![info],
+        kernels: vec![kernel.into()],
         scenarios: (0..SCENARIOS).map(scenario).collect::<Result<_>>()?,
     })
 }

@@ -1,6 +1,7 @@
 //! What a probe fetches, written as C would: paths through structs, resolved for the kernel at hand;
 //! and whether that kernel lets its functions be probed at all.
 
+mod cursor;
 mod path;
 mod preflight;
 mod prototype;

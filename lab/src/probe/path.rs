@@ -8,7 +8,7 @@
 //! type    = { "const" | "volatile" } ( "struct" NAME | "union" NAME | "enum" NAME | NAME… ) { "*" | "__user" }
 //! ```
 
-use super::types::Named;
+use super::{cursor::Cursor, types::Named};
 use std::ops::Range;
 
 /// The most operators in one path. Each level of pointers is a fetch of the kernel, which allows fewer.
@@ -101,13 +101,13 @@ impl Path {
     /// # Errors
     /// It is no path; the error says where.
     pub(super) fn parse(text: &str) -> Result<Path, PathError> {
-        let mut parser = Parser { text, at: 0, depth: 0 };
+        let mut parser = Parser { cursor: Cursor::new(text), depth: 0 };
         let value = parser.value()?;
-        parser.blanks();
-        let format = match parser.rest() {
+        parser.cursor.blanks();
+        let format = match parser.cursor.rest() {
             "" => None,
-            rest if rest.starts_with(':') && rest.len() > 1 => Some(format(&rest[1..], parser.at)?),
-            _ => return Err(parser.expected("`->`, `.`, `[` or `:FORMAT`")),
+            rest if rest.starts_with(':') && rest.len() > 1 => Some(format(&rest[1..], parser.cursor.at)?),
+            _ => return Err(parser.cursor.expected("`->`, `.`, `[` or `:FORMAT`")),
         };
         Ok(Path { value, format })
     }
@@ -127,55 +127,18 @@ fn format(text: &str, colon: usize) -> Result<String, PathError> {
 }
 
 struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+    cursor: Cursor<'a>,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn blanks(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
-    }
-
-    /// Goes behind `token`, if it comes next.
-    fn takes(&mut self, token: &str) -> bool {
-        self.blanks();
-        let is_next = self.rest().starts_with(token);
-        if is_next {
-            self.at += token.len();
-        }
-        is_next
-    }
-
-    fn word(&mut self) -> Option<&'a str> {
-        self.blanks();
-        let rest = self.rest();
-        let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        let word = &rest[..end];
-        let is_name = word.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
-        is_name.then(|| {
-            self.at += end;
-            word
-        })
-    }
-
     fn number(&mut self) -> Option<u64> {
-        self.blanks();
-        let rest = self.rest();
+        self.cursor.blanks();
+        let rest = self.cursor.rest();
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number = rest[..end].parse().ok()?;
-        self.at += end;
+        self.cursor.at += end;
         Some(number)
-    }
-
-    fn expected(&self, what: &str) -> PathError {
-        let found = self.rest().chars().next().map_or("the end".to_owned(), |c| format!("`{c}`"));
-        PathError { message: format!("expected {what}, not {found}"), at: self.at..self.text.len() }
     }
 
     fn deeper(&mut self) -> Result<(), PathError> {
@@ -183,7 +146,7 @@ impl<'a> Parser<'a> {
         match self.depth > DEPTH_MAX {
             true => Err(PathError {
                 message: format!("more than {DEPTH_MAX} operators"),
-                at: self.at..self.text.len(),
+                at: self.cursor.at..self.cursor.text.len(),
             }),
             false => Ok(()),
         }
@@ -191,31 +154,31 @@ impl<'a> Parser<'a> {
 
     fn value(&mut self) -> Result<Value, PathError> {
         self.deeper()?;
-        self.blanks();
-        let start = self.at;
-        let is = if self.takes("*") {
+        self.cursor.blanks();
+        let start = self.cursor.at;
+        let is = if self.cursor.takes("*") {
             Kind::Pointee(Box::new(self.value()?))
-        } else if self.rest().starts_with('&') {
-            self.at += 1;
+        } else if self.cursor.rest().starts_with('&') {
+            self.cursor.at += 1;
             Kind::Address(Box::new(self.value()?))
         } else if let Some(of) = self.cast()? {
             Kind::Cast(of, Box::new(self.value()?))
         } else {
             return self.postfix();
         };
-        Ok(Value { is, at: start..self.at })
+        Ok(Value { is, at: start..self.cursor.at })
     }
 
     /// `(T)`, or nothing where the parenthesis holds a value.
     fn cast(&mut self) -> Result<Option<Type>, PathError> {
-        let start = self.at;
-        if !self.takes("(") {
+        let start = self.cursor.at;
+        if !self.cursor.takes("(") {
             return Ok(None);
         }
         let found = self.type_name()?;
         // `(x)->y` and `(x)` are values; `(x)y` and `(x *)y` are casts.
         let is_cast = found.as_ref().is_some_and(|found| {
-            let mut behind = Parser { text: self.text, at: self.at, depth: 0 };
+            let mut behind = self.cursor;
             let closed = behind.takes(")");
             behind.blanks();
             let begins = |c: char| c == '_' || c.is_ascii_alphabetic() || "*&($".contains(c);
@@ -223,21 +186,21 @@ impl<'a> Parser<'a> {
         });
         match (found, is_cast) {
             (Some(found), true) => {
-                self.takes(")");
+                self.cursor.takes(")");
                 Ok(Some(found))
             }
             _ => {
-                self.at = start;
+                self.cursor.at = start;
                 Ok(None)
             }
         }
     }
 
     fn type_name(&mut self) -> Result<Option<Type>, PathError> {
-        let start = self.at;
+        let start = self.cursor.at;
         let mut words = Vec::new();
         let mut user = false;
-        while let Some(word) = self.word() {
+        while let Some(word) = self.cursor.word() {
             match word {
                 "const" | "volatile" => {}
                 "__user" => user = true,
@@ -252,7 +215,7 @@ impl<'a> Parser<'a> {
             _ if words.iter().all(|word| NUMBER_WORDS.contains(word)) => {
                 let Some(name) = number_type(&words) else {
                     let message = format!("`{}` is no type", words.join(" "));
-                    return Err(PathError { message, at: start..self.at });
+                    return Err(PathError { message, at: start..self.cursor.at });
                 };
                 (Named::Plain, name.to_owned())
             }
@@ -261,13 +224,13 @@ impl<'a> Parser<'a> {
         };
         let mut pointers = 0;
         loop {
-            if self.takes("*") {
+            if self.cursor.takes("*") {
                 pointers += 1;
-            } else if self.rest().starts_with("__user") {
-                self.at += "__user".len();
+            } else if self.cursor.rest().starts_with("__user") {
+                self.cursor.at += "__user".len();
                 user = true;
-            } else if self.rest().starts_with("const") {
-                self.at += "const".len();
+            } else if self.cursor.rest().starts_with("const") {
+                self.cursor.at += "const".len();
             } else {
                 break;
             }
@@ -277,55 +240,57 @@ impl<'a> Parser<'a> {
     }
 
     fn postfix(&mut self) -> Result<Value, PathError> {
-        let start = self.at;
+        let start = self.cursor.at;
         let mut value = self.primary()?;
         loop {
-            let arrow = self.takes("->");
-            let is = if arrow || self.takes(".") {
-                let Some(name) = self.word() else { return Err(self.expected("a member's name")) };
+            let arrow = self.cursor.takes("->");
+            let is = if arrow || self.cursor.takes(".") {
+                let Some(name) = self.cursor.word() else {
+                    return Err(self.cursor.expected("a member's name"));
+                };
                 Kind::Member { of: Box::new(value), name: name.to_owned(), arrow }
-            } else if self.takes("[") {
-                let Some(number) = self.number() else { return Err(self.expected("a number")) };
-                if !self.takes("]") {
-                    return Err(self.expected("`]`"));
+            } else if self.cursor.takes("[") {
+                let Some(number) = self.number() else { return Err(self.cursor.expected("a number")) };
+                if !self.cursor.takes("]") {
+                    return Err(self.cursor.expected("`]`"));
                 }
                 Kind::Element { of: Box::new(value), number }
             } else {
                 return Ok(value);
             };
             self.deeper()?;
-            value = Value { is, at: start..self.at };
+            value = Value { is, at: start..self.cursor.at };
         }
     }
 
     fn primary(&mut self) -> Result<Value, PathError> {
-        let start = self.at;
-        if self.takes("(") {
+        let start = self.cursor.at;
+        if self.cursor.takes("(") {
             let value = self.value()?;
-            return match self.takes(")") {
+            return match self.cursor.takes(")") {
                 true => Ok(value),
-                false => Err(self.expected("`)`")),
+                false => Err(self.cursor.expected("`)`")),
             };
         }
-        let is = if self.takes("$") {
-            match self.word() {
+        let is = if self.cursor.takes("$") {
+            match self.cursor.word() {
                 Some("retval") => Kind::Returned,
                 Some(word) => match word.strip_prefix("arg").and_then(|number| number.parse().ok()) {
                     Some(number @ 1..) => Kind::Argument(number),
                     _ => {
                         let message = format!("`${word}` has no type, expected $argN or $retval");
-                        return Err(PathError { message, at: start..self.at });
+                        return Err(PathError { message, at: start..self.cursor.at });
                     }
                 },
-                None => return Err(self.expected("argN or retval")),
+                None => return Err(self.cursor.expected("argN or retval")),
             }
         } else {
-            match self.word() {
+            match self.cursor.word() {
                 Some(word) => Kind::Parameter(word.to_owned()),
-                None => return Err(self.expected("a parameter")),
+                None => return Err(self.cursor.expected("a parameter")),
             }
         };
-        Ok(Value { is, at: start..self.at })
+        Ok(Value { is, at: start..self.cursor.at })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a run found, as it is stored in `results.json` and shown in every other form.
 
 use crate::{
+    kernel::Kernel,
     selftest::Case,
     verdict::{Outcome, Splat, Status},
 };
@@ -81,6 +82,16 @@ pub struct KernelInfo {
     pub source_version: String,
     /// A digest of its final configuration.
     pub config_hash: String,
+}
+
+impl From<&Kernel> for KernelInfo {
+    fn from(kernel: &Kernel) -> KernelInfo {
+        KernelInfo {
+            name: kernel.name.clone(),
+            source_version: kernel.source_version.clone(),
+            config_hash: kernel.config_hash.clone(),
+        }
+    }
 }
 
 /// What one scenario came to on one kernel.

@@ -76,11 +76,7 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
 /// The results of a run that has not started.
 pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
     let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
-    let kernels = prepared.kernels.iter().map(|kernel| KernelInfo {
-        name: kernel.name.clone(),
-        source_version: kernel.source_version.clone(),
-        config_hash: kernel.config_hash.clone(),
-    });
+    let kernels = prepared.kernels.iter().map(KernelInfo::from);
     Ok(Results {
         schema: SCHEMA,
         run: Run {

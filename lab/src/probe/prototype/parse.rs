@@ -1,6 +1,7 @@
 //! The text of a prototype → its function and parameters.
 
 use super::{At, Behind, CType, PathError};
+use crate::probe::cursor::Cursor;
 
 /// The most characters of a function's name; the event has it, too (MAX_EVENT_NAME_LEN).
 const NAME_MAX: usize = 63;
@@ -18,22 +19,22 @@ pub(in crate::probe) struct Parameter {
 
 /// The function, and its parameters as far as they are to be fetched.
 pub(super) fn prototype(text: &str) -> Result<(String, Vec<Parameter>), PathError> {
-    let mut parser = Parser { text, at: 0 };
-    let Some(function) = parser.word() else { return Err(parser.expected("a function")) };
+    let mut parser = Cursor::new(text);
+    let Some(function) = parser.word() else { return Err(parser.wanted("a function")) };
     if function.len() > NAME_MAX {
         let message = format!("a name of {} characters, expected at most {NAME_MAX}", function.len());
         return Err(PathError { message, at: 0..parser.at });
     }
-    parser.takes_or('(', "`(`")?;
+    parser.takes_or("(", "`(`")?;
     let mut parameters = Vec::new();
-    if !parser.takes(')') {
+    if !parser.takes(")") {
         let mut number = 1;
         loop {
             parameters.extend(parser.parameter(number)?);
-            if parser.takes(',') {
+            if parser.takes(",") {
                 number += 1;
-            } else if !parser.takes('|') {
-                parser.takes_or(')', "`,`, `|` or `)`")?;
+            } else if !parser.takes("|") {
+                parser.takes_or(")", "`,`, `|` or `)`")?;
                 break;
             }
         }
@@ -41,47 +42,13 @@ pub(super) fn prototype(text: &str) -> Result<(String, Vec<Parameter>), PathErro
     parser.blanks();
     match parser.rest() {
         "" => Ok((function.to_owned(), parameters)),
-        _ => Err(parser.expected("nothing more")),
+        _ => Err(parser.wanted("nothing more")),
     }
 }
 
-#[derive(Clone, Copy)]
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Parser<'a> {
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn blanks(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
-    }
-
-    fn takes(&mut self, token: char) -> bool {
-        self.blanks();
-        let is_next = self.rest().starts_with(token);
-        self.at += if is_next { token.len_utf8() } else { 0 };
-        is_next
-    }
-
-    fn takes_or(&mut self, token: char, expected: &str) -> Result<(), PathError> {
-        if self.takes(token) { Ok(()) } else { Err(self.expected(expected)) }
-    }
-
-    fn word(&mut self) -> Option<&'a str> {
-        self.blanks();
-        let rest = self.rest();
-        let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        let word = &rest[..end];
-        let is_name = word.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
-        is_name.then(|| {
-            self.at += end;
-            word
-        })
+impl Cursor<'_> {
+    fn takes_or(&mut self, token: &str, expected: &str) -> Result<(), PathError> {
+        if self.takes(token) { Ok(()) } else { Err(self.wanted(expected)) }
     }
 
     /// Decimal, or hexadecimal behind `0x`.
@@ -94,24 +61,24 @@ impl<'a> Parser<'a> {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => word.parse(),
         };
-        let Ok(number) = parsed else { return Err(self.expected("a number")) };
+        let Ok(number) = parsed else { return Err(self.wanted("a number")) };
         self.at += end;
         Ok(number)
     }
 
     fn index(&mut self) -> Result<Option<u64>, PathError> {
-        if !self.takes('[') {
+        if !self.takes("[") {
             return Ok(None);
         }
         let number = self.number()?;
-        self.takes_or(']', "`]`")?;
+        self.takes_or("]", "`]`")?;
         Ok(Some(number))
     }
 
-    fn expected(&mut self, what: &str) -> PathError {
+    /// As [`Cursor::expected`], of what stands behind blanks.
+    fn wanted(&mut self, what: &str) -> PathError {
         self.blanks();
-        let found = self.rest().chars().next().map_or("the end".to_owned(), |c| format!("`{c}`"));
-        PathError { message: format!("expected {what}, not {found}"), at: self.at..self.text.len() }
+        self.expected(what)
     }
 
     /// One field; nothing of a parameter that is left out.
@@ -121,7 +88,7 @@ impl<'a> Parser<'a> {
         let mut words = Vec::new();
         let (mut stars, mut named) = (0, false);
         loop {
-            if self.takes('*') {
+            if self.takes("*") {
                 (stars, named) = (stars + 1, false);
             } else if let Some(word) = self.word() {
                 (named, _) = (true, words.push(word));
@@ -130,7 +97,7 @@ impl<'a> Parser<'a> {
             }
         }
         if words.is_empty() {
-            return Err(self.expected("a type"));
+            return Err(self.wanted("a type"));
         }
         if words == ["NULL"] && stars == 0 {
             return Ok(None);
@@ -153,7 +120,7 @@ impl<'a> Parser<'a> {
         let of = CType::new(&words, stars, count, &(start..self.at))?;
         let mut behind = Vec::new();
         loop {
-            if self.takes('+') {
+            if self.takes("+") {
                 behind.push(Behind::Offset(self.number()?));
             } else if let Some(number) = self.index()? {
                 behind.push(Behind::Index(number));

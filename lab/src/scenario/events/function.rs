@@ -2,7 +2,7 @@
 
 use super::{
     Args, UserPlaces,
-    kinds::{Definition, Kind, Probe, ProbeKind, Recorded},
+    kinds::{Definition, Kind, Probe, ProbeKind, recorded},
 };
 use crate::{
     probe::Prototype,
@@ -48,9 +48,7 @@ impl Kind for Function {
         self.name.as_deref().unwrap_or(self.function.function())
     }
 
-    fn recorded(&self) -> Recorded<'_> {
-        Recorded { filter: self.filter.as_ref(), triggers: &self.triggers, instance: self.instance.as_ref() }
-    }
+    recorded!();
 
     fn probe(&self) -> Option<Probe<'_>> {
         let (target, args) = (self.function.function(), self.function.args());

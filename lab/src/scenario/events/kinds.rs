@@ -56,6 +56,21 @@ pub(super) struct Recorded<'a> {
     pub(super) instance: Option<&'a InstanceName>,
 }
 
+/// [`Kind::recorded`] of what has these three fields under these names.
+macro_rules! recorded {
+    () => {
+        fn recorded(&self) -> $crate::scenario::events::kinds::Recorded<'_> {
+            $crate::scenario::events::kinds::Recorded {
+                filter: self.filter.as_ref(),
+                triggers: &self.triggers,
+                instance: self.instance.as_ref(),
+            }
+        }
+    };
+}
+
+pub(super) use recorded;
+
 /// What is asked of each kind.
 pub(super) trait Kind {
     fn group(&self) -> &str;

@@ -3,7 +3,7 @@
 
 use super::{
     UserPlaces,
-    kinds::{Definition, Kind, Recorded},
+    kinds::{Definition, Kind, recorded},
 };
 use crate::scenario::{
     event_ref::StaticName,
@@ -123,18 +123,6 @@ impl JsonSchema for Fields {
             "additionalProperties": generator.subschema_for::<Line>(),
         })
     }
-}
-
-macro_rules! recorded {
-    () => {
-        fn recorded(&self) -> Recorded<'_> {
-            Recorded {
-                filter: self.filter.as_ref(),
-                triggers: &self.triggers,
-                instance: self.instance.as_ref(),
-            }
-        }
-    };
 }
 
 macro_rules! fields {

@@ -2,7 +2,7 @@
 
 use super::{
     Args, UserPlace, UserPlaces,
-    kinds::{Definition, Kind, Probe, ProbeKind, Recorded},
+    kinds::{Definition, Kind, Probe, ProbeKind, recorded},
 };
 use crate::scenario::{
     event_ref::StaticName,
@@ -77,13 +77,7 @@ macro_rules! probe {
                 &self.name
             }
 
-            fn recorded(&self) -> Recorded<'_> {
-                Recorded {
-                    filter: self.filter.as_ref(),
-                    triggers: &self.triggers,
-                    instance: self.instance.as_ref(),
-                }
-            }
+            recorded!();
 
             fn probe(&self) -> Option<Probe<'_>> {
                 let target = self.$target.as_str();
