@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The version of `results.json`. Raised when a reader of the old form would misread the new one.
 pub const SCHEMA: u32 = 1;
 
-/// One run: `results.json`.
+/// One run: `results.json`. `S` is one result, or what stands for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Results {
+pub struct Results<S = ScenarioResult> {
     /// [`SCHEMA`] of the lab that wrote it.
     pub schema: u32,
     /// The run as a whole.
@@ -25,7 +25,7 @@ pub struct Results {
     pub kernels: Vec<KernelInfo>,
     /// One entry for each scenario and kernel, in the order in which they were listed. With repeats,
     /// one for each run of each: first all first runs, then all second ones, and so on.
-    pub scenarios: Vec<ScenarioResult>,
+    pub scenarios: Vec<S>,
 }
 
 /// The run as a whole.

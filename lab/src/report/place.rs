@@ -3,6 +3,7 @@
 use super::Results;
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
 use std::{
     fs,
     fs::File,
@@ -162,7 +163,7 @@ pub fn point_latest(results: &Path, run: &Path) -> Result<()> {
 }
 
 /// Writes or replaces `results.json`.
-pub fn write_json(results: &Results, run: &Path) -> Result<()> {
+pub fn write_json<S: Serialize>(results: &Results<S>, run: &Path) -> Result<()> {
     let mut json = serde_json::to_vec_pretty(results)?;
     json.push(b'\n');
     write_whole(&run.join("results.json"), &json)

@@ -7,6 +7,7 @@ use crate::{
     report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
 };
 use anyhow::Result;
+use serde_json::value::RawValue;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -16,6 +17,9 @@ use std::{
 /// The results of a run while it grows.
 pub(super) struct Store<F> {
     results: Results,
+    /// Every result as JSON, by its place in the list: the file is written anew for each, and to serialize
+    /// all results each time was a quarter of a run of fifteen hundred.
+    texts: BTreeMap<usize, Box<RawValue>>,
     directory: PathBuf,
     started: Instant,
     /// Results that wait for an earlier one, by their place in the list.
@@ -27,7 +31,8 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
     /// An empty one. `finished` sees each result when its turn in the list has come.
     pub(super) fn new(results: Results, directory: &Path, finished: F) -> Store<F> {
         let directory = directory.to_owned();
-        Store { results, directory, started: Instant::now(), waiting: BTreeMap::new(), finished }
+        let (texts, waiting) = (BTreeMap::new(), BTreeMap::new());
+        Store { results, texts, directory, started: Instant::now(), waiting, finished }
     }
 
     /// How many results there are.
@@ -38,11 +43,22 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
     /// Takes a result for `place` in the list. `results.json` has it when this returns, also where
     /// an earlier one is still missing.
     pub(super) fn add(&mut self, place: usize, result: ScenarioResult) -> Result<()> {
+        self.texts.insert(place, serde_json::value::to_raw_value(&result)?);
         self.waiting.insert(place, result);
         while let Some(result) = self.waiting.remove(&self.results.scenarios.len()) {
             self.take(result);
         }
-        self.write()
+        self.update();
+        let known = &self.results;
+        let grown = Results {
+            schema: known.schema,
+            run: known.run.clone(),
+            host: known.host.clone(),
+            qemu: known.qemu.clone(),
+            kernels: known.kernels.clone(),
+            scenarios: self.texts.values().collect(),
+        };
+        report::write_json(&grown, &self.directory)
     }
 
     /// The end: what came behind a gap, because the run was broken off there, still counts.
@@ -53,7 +69,8 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
         }
         self.results.run.complete = whole;
         self.results.run.restored_ahead = restored_ahead;
-        self.write()?;
+        self.update();
+        report::write_json(&self.results, &self.directory)?;
         report::write_forms(&self.results, &self.directory)?;
         Ok(self.results)
     }
@@ -63,13 +80,8 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
         self.results.scenarios.push(result);
     }
 
-    fn write(&mut self) -> Result<()> {
+    fn update(&mut self) {
         self.results.run.seconds = self.started.elapsed().as_secs_f64();
-        let told = self.results.scenarios.len();
-        self.results.scenarios.extend(self.waiting.values().cloned());
-        let written = report::write_json(&self.results, &self.directory);
-        self.results.scenarios.truncate(told);
-        written
     }
 }
 
