@@ -260,7 +260,7 @@ impl Build<'_> {
         let objects = self.compile(before)?;
         let seconds = started.elapsed().as_secs_f64();
         // What was left by a broken-off build is known only roughly.
-        if earlier.is_none() && before == 0 {
+        if earlier.is_none() && before == 0 && objects > 0 {
             source::write_atomically(&self.expected_path()?, &format!("{}\n", before + objects))?;
         }
         let stamp = self.stamp_of(seconds, before + objects).with_context(|| self.advice())?;
