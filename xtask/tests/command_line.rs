@@ -1,8 +1,8 @@
 //! The command line as a user meets it: exit codes, and what bad input gets.
 
+use lab::host::process::write_program;
 use std::{
     env, fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -79,9 +79,7 @@ fn path_with_qemu(directory: &Path, script: Option<&str>) -> std::ffi::OsString 
         }
     }
     if let Some(script) = script {
-        let qemu = programs.join("qemu-system-aarch64");
-        fs::write(&qemu, script).unwrap();
-        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&programs.join("qemu-system-aarch64"), script).unwrap();
     }
     programs.into_os_string()
 }

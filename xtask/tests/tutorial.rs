@@ -10,10 +10,11 @@
 //! | `yaml`, `c` or `make`, and a path | the file is written |
 //! | `console` | it is left alone: what a checkout begins with |
 
+use lab::host::process::write_program;
 use regex::Regex;
 use std::{
     env, fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -107,14 +108,9 @@ impl Checkout {
         copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios"));
         symlink(Path::new(ROOT).join("guest"), place.path().join("guest")).unwrap();
         fs::create_dir(&programs).unwrap();
-        let cargo = programs.join("cargo");
         let xtask = env!("CARGO_BIN_EXE_xtask");
-        fs::write(
-            &cargo,
-            format!("#!/bin/sh\n[ \"$1\" = xtask ] || exit 99\nshift\nexec '{xtask}' \"$@\"\n"),
-        )
-        .unwrap();
-        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\n[ \"$1\" = xtask ] || exit 99\nshift\nexec '{xtask}' \"$@\"\n");
+        write_program(&programs.join("cargo"), &script).unwrap();
         Checkout { place, programs }
     }
 

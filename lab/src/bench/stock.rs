@@ -2,7 +2,10 @@
 //! 9p, to the end of a command.
 
 use crate::{
-    host::{interrupt, process::Tool},
+    host::{
+        interrupt,
+        process::{Tool, write_program},
+    },
     kernel::Kernel,
     machine::qemu,
 };
@@ -10,7 +13,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::{
     collections::VecDeque,
     env, fs,
-    os::unix::fs::PermissionsExt,
     path::Path,
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
@@ -77,8 +79,7 @@ fn target(kernel: &Kernel, root: &Path, directory: &Path) -> Result<Target> {
     // vmtest lets QEMU outlive it.
     let program = directory.join("qemu");
     let script = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n", qemu::PROGRAM);
-    fs::write(&program, script)?;
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    write_program(&program, &script)?;
     let machine = &kernel.spec.machine;
     Ok(Target {
         name: kernel.name.clone(),

@@ -10,7 +10,7 @@ use crate::{
     host::{
         apt::{Apt, Package},
         deb,
-        process::Tool,
+        process::{Tool, write_program},
     },
     progress::Progress,
 };
@@ -19,7 +19,6 @@ use std::{
     collections::BTreeSet,
     env::consts::ARCH,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -95,12 +94,7 @@ fn make(apt: &Apt, home: &Path, into: &Path) -> Result<()> {
     fs::remove_dir_all(&debs).with_context(|| format!("cannot remove `{}`", debs.display()))?;
     fs::write(into.join("versions"), versions.into_iter().collect::<String>())
         .context("cannot write the list of versions")?;
-    let rustc = into.join("rustc");
-    let script = script(&root, &home.join("root"))?;
-    fs::write(&rustc, script).with_context(|| format!("cannot write `{}`", rustc.display()))?;
-    fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755))
-        .with_context(|| format!("cannot make `{}` executable", rustc.display()))?;
-    Ok(())
+    write_program(&into.join("rustc"), &script(&root, &home.join("root"))?)
 }
 
 /// The names a package depends on, but for the host's own.

@@ -10,6 +10,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs,
+    io::{Seek, Write as _},
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -173,6 +174,20 @@ pub fn die_with_parent(command: &mut std::process::Command, signal: Signal) {
     }
 }
 
+/// Writes a program, for this process to run.
+///
+/// It is written by a child: while a file is open for writing it cannot be run, and what this process has
+/// open, a fork of another thread has open, too, until its exec.
+pub fn write_program(path: &Path, text: &str) -> Result<()> {
+    let written = || -> Result<String> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(text.as_bytes())?;
+        file.rewind()?;
+        Tool::new("install").args(["-m", "755", "--", "/dev/stdin"]).arg(path).stdin(file).run()
+    };
+    written().map(drop).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
 /// The last `lines` lines of a text, each indented, so that they stand apart in an error.
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
@@ -194,6 +209,10 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
 
     #[test]
     fn a_failure_shows_the_command_and_what_it_said() {
@@ -201,6 +220,28 @@ mod tests {
             Tool::new("sh").args(["-c", "echo first; echo no such thing >&2; exit 3"]).run().unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("exit status: 3") && text.contains("no such thing"), "{text}");
+    }
+
+    #[test]
+    fn a_written_program_runs_whatever_other_threads_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        Tool::new("true").run().unwrap();
+                    }
+                });
+            }
+            let failed = (0..150).find_map(|round| {
+                let program = directory.path().join(round.to_string());
+                write_program(&program, "#!/bin/sh\nexit 0\n").unwrap();
+                Tool::new(&program).run().err()
+            });
+            done.store(true, Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 
     #[test]

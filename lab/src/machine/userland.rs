@@ -8,7 +8,7 @@
 //! however this process ends, and makes the tree unwritable for the guest.
 
 use super::{Accelerator, Death, LOG, Machine, MachineSpec, process::Process, qemu};
-use crate::host::interrupt;
+use crate::host::{interrupt, process::write_program};
 use anyhow::{Context, Result, bail};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -22,10 +22,7 @@ use std::{
     net::Shutdown,
     os::{
         linux::net::SocketAddrExt,
-        unix::{
-            fs::PermissionsExt,
-            net::{SocketAddr, UnixListener, UnixStream},
-        },
+        unix::net::{SocketAddr, UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
     process,
@@ -265,10 +262,7 @@ fn write_script(place: &Path, tree: &Path, log: &Path) -> Result<()> {
     );
     let line =
         SCRIPT.lines().find(|line| line.starts_with(": ")).context("its script has no place for it")?;
-    let path = place.join(PROGRAM);
-    fs::write(&path, SCRIPT.replace(line, &assignments))
-        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
-        .with_context(|| format!("cannot write `{}`", path.display()))
+    write_program(&place.join(PROGRAM), &SCRIPT.replace(line, &assignments))
 }
 
 fn target(

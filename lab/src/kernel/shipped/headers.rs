@@ -1,10 +1,10 @@
 //! The headers packages, made fit to build modules where they were unpacked, on a host that may be
 //! older than they are.
 
+use crate::host::process::write_program;
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -88,8 +88,7 @@ pub(super) fn prepare(packages: &Path, libc6: &Path, libc: &Path) -> Result<()> 
         let real = Some(scripts.join(real)).filter(|path| path.is_file());
         fs::rename(real.as_ref().unwrap_or(&program), &elf)
             .with_context(|| format!("kbuild has no `{}`", program.display()))?;
-        fs::write(&program, WRAPPER)?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        write_program(&program, WRAPPER)?;
     }
     Ok(())
 }
