@@ -32,8 +32,7 @@ use std::{
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
-    // Machines, not test threads, are what costs: one a CPU unless told otherwise.
-    arguments.test_threads.get_or_insert(std::thread::available_parallelism().map_or(1, usize::from));
+    arguments.test_threads.get_or_insert_with(run::default_jobs);
     let bench = Arc::new(Bench { built: Mutex::new(BTreeMap::new()) });
     let mut trials = Vec::new();
     for kernel in kernels() {

@@ -16,13 +16,13 @@ use lab::{
     progress::Progress,
     report::RunDirectory,
     repro::Reproducer,
+    run::default_jobs,
     scenario::{Found, Scenario},
 };
 use regex::Regex;
 use std::{
     fs,
     path::{Path, PathBuf},
-    thread,
 };
 
 /// Find the first kernel, package version or commit on which a scenario fails
@@ -269,8 +269,7 @@ fn trial(cache: &Cache, what: What, results: &Path, progress: &Progress) -> Resu
     let results = results.to_owned();
     Ok(match what {
         What::Scenario(scenario) => {
-            let jobs = thread::available_parallelism().map_or(1, usize::from);
-            Box::new(ScenarioTrial::new(cache, root(), *scenario, (results, jobs), progress)?)
+            Box::new(ScenarioTrial::new(cache, root(), *scenario, (results, default_jobs()), progress)?)
         }
         What::Failure(reproducer) => {
             Box::new(ReproTrial::new(cache, root(), *reproducer, results, progress)?)

@@ -38,7 +38,7 @@ impl Build {
         let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
         let guest = guest::build(&cache, root(), &progress)?;
         println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);
-        let (vmlinux, initramfs) = (kernel.vmlinux(), guest.initramfs_for(&kernel)?);
+        let (vmlinux, initramfs) = (kernel.vmlinux(), guest.initramfs_for(&kernel, &[])?);
         let vmlinux = vmlinux.map_or_else(|| WITHOUT_VMLINUX.into(), |path| path.display().to_string());
         println!("image      {}\nvmlinux    {vmlinux}", kernel.image().display());
         println!("initramfs  {}", initramfs.display());

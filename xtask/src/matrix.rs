@@ -9,13 +9,14 @@ use lab::{
     kernel::{self, Identity, slim},
     progress::Progress,
     run::{
+        default_jobs,
         fleet::{self, Job, Split, shell_words},
         times::Times,
     },
 };
 use regex::Regex;
 use serde_json::{Value, json};
-use std::{fs::OpenOptions, io::Write, path::PathBuf, thread, time::Duration};
+use std::{fs::OpenOptions, io::Write, path::PathBuf, time::Duration};
 
 /// The most jobs that GitHub makes of one matrix.
 const GITHUB_JOBS_MAX: usize = 256;
@@ -73,7 +74,7 @@ impl Matrix {
         let split = Split {
             shards: self.shards.map(usize::from),
             target: Duration::from_secs(self.target_seconds),
-            guests: thread::available_parallelism().map_or(1, usize::from),
+            guests: default_jobs(),
         };
         let known = Times::of_results(&times)?;
         let jobs: Vec<_> =

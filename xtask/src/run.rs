@@ -9,7 +9,7 @@ use lab::{
     progress::Progress,
     report::{Rates, Terminal, now_micros, side_by_side, summary},
     run::{
-        Options, prepare, run,
+        Options, default_jobs, prepare, run,
         schedule::Rounds,
         select::{Selection, failed, nested},
         shard::Shard,
@@ -23,7 +23,6 @@ use regex::Regex;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    thread,
 };
 
 /// Build what is missing, boot each kernel and run scenarios on it
@@ -65,7 +64,7 @@ pub(crate) struct Run {
     /// count the same. May be given several times
     #[arg(long, value_name = "RESULTS", requires = "shard")]
     times: Vec<PathBuf>,
-    /// How many machines run at once [default: one a CPU]; fewer leave a CPU to restore the next one ahead
+    /// How many machines run at once [default: two a CPU, since half of a scenario is waiting]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
     /// Run everything N times and show how often each scenario passes
@@ -115,9 +114,7 @@ impl Run {
             root: root().to_owned(),
             selection,
             kernel_tree: self.kernel_tree.clone(),
-            jobs: self
-                .jobs
-                .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from),
+            jobs: self.jobs.map_or_else(default_jobs, usize::from),
             results: self.results(),
             rounds: self.rounds(),
             fail_fast: self.fail_fast || self.until_fail,

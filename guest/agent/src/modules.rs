@@ -12,14 +12,16 @@ use rustix::{
     system::{delete_module, finit_module},
 };
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsStr},
     fs,
+    process::Command,
 };
 
 /// The program a child runs: this one, as seen between its fork and its exec.
 const SELF: &str = "/proc/self/exe";
 
-/// Where the initramfs of a kernel that has devices as modules brings them.
+/// Where the initramfs brings what is loaded from the start: the devices of a kernel that has them as
+/// modules, and what many scenarios of one snapshot need.
 const BOOT: &str = "/boot";
 
 const INSMOD: &str = "insmod";
@@ -77,16 +79,22 @@ fn load(path: &str, parameters: &str) -> Result<(), Errno> {
     finit_module(file, &c_string(parameters)?, 0)
 }
 
-/// Loads what the machine's devices need, as the initramfs brings it: in the order of their names. One
-/// that the kernel does not take is told of on the console and lived with, as are absent mounts.
+/// Loads what the initramfs brings, in the order of their names. One that the kernel does not take is told
+/// of on the console and lived with, as are absent mounts.
 pub(crate) fn load_all() {
     let files = fs::read_dir(BOOT).into_iter().flatten().flatten();
     let mut paths: Vec<_> = files.map(|file| file.path()).collect();
     paths.sort();
     for path in paths {
-        if let Err(errno) = load(&path.to_string_lossy(), "") {
-            eprintln!("agent: cannot load `{}`: {errno}", path.display());
-        }
+        let loaded = Command::new(SELF).args([OsStr::new(INSMOD), path.as_os_str(), OsStr::new("")]).output();
+        let failed = match loaded {
+            Ok(output) if output.status.success() => continue,
+            Ok(output) => {
+                format!("{}, errno {}", output.status, String::from_utf8_lossy(&output.stdout).trim())
+            }
+            Err(error) => error.to_string(),
+        };
+        eprintln!("agent: cannot load `{}`: {failed}", path.display());
     }
 }
 

@@ -12,8 +12,8 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// Raised when the list of entries of [`of_init`] or their format changes.
-const LAYOUT: &str = "1";
+/// Raised when the list of entries of [`of_init`] or [`with_modules`], or their format changes.
+const LAYOUT: &str = "2";
 
 /// One entry. Paths have no leading `/`, and parents come before what is in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +95,8 @@ pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
 /// Where the agent finds the modules that it loads before it looks for its port, by their order.
 const BOOT: &str = "boot";
 
-/// As [`of_init`], with the kernel modules in the files `modules`, which the agent loads in the order
-/// of their names. All of them are in the cache, where another content has another path: to find what is
+/// As [`of_init`], with the kernel modules in the files `modules`, which the agent loads in this order.
+/// All of them are in the cache, where another content has another path: to find what is
 /// made already, none is read.
 pub fn with_modules(cache: &Cache, init: &Path, modules: &[PathBuf]) -> Result<PathBuf> {
     let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
@@ -107,9 +107,10 @@ pub fn with_modules(cache: &Cache, init: &Path, modules: &[PathBuf]) -> Result<P
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
         let mut entries = entries(read(init)?);
         entries.push(Entry::Directory { path: BOOT.into() });
-        for module in modules {
+        for (index, module) in modules.iter().enumerate() {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
-            entries.push(Entry::File { path: format!("{BOOT}/{name}"), mode: 0o644, data: read(module)? });
+            let path = format!("{BOOT}/{index:02}-{name}");
+            entries.push(Entry::File { path, mode: 0o644, data: read(module)? });
         }
         let path = into.join(name);
         fs::write(&path, write(&entries)).with_context(|| format!("cannot write `{}`", path.display()))

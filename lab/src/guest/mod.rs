@@ -71,9 +71,10 @@ pub fn build_beside(cache: &Cache, root: &Path, sources: &Path, progress: &Progr
 }
 
 impl Guest {
-    /// The initramfs for this kernel: that of all, or one with the modules that the kernel boots with.
-    pub fn initramfs_for(&self, kernel: &Kernel) -> Result<PathBuf> {
-        let modules = kernel.boot_modules()?;
+    /// The initramfs for this kernel: that of all, or one with the modules that the kernel boots with and,
+    /// behind them, those in the files `more`.
+    pub fn initramfs_for(&self, kernel: &Kernel, more: &[PathBuf]) -> Result<PathBuf> {
+        let modules = [kernel.boot_modules()?.as_slice(), more].concat();
         if modules.is_empty() {
             return Ok(self.initramfs.clone());
         }

@@ -23,7 +23,7 @@ use std::{
     collections::BTreeSet,
     fs::File,
     path::Path,
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -61,6 +61,8 @@ pub struct Snapshots {
     shelf: Shelf,
     qemu: key::Qemu,
     progress: Progress,
+    /// Held by whoever makes one.
+    making: Mutex<()>,
     /// Those that did not even restore when they were new: no time is lost on them again.
     hopeless: Mutex<BTreeSet<String>>,
 }
@@ -72,6 +74,7 @@ impl Snapshots {
             shelf: Shelf::new(cache)?,
             qemu: key::Qemu::of_host()?,
             progress: progress.clone(),
+            making: Mutex::default(),
             hopeless: Mutex::default(),
         })
     }
@@ -83,6 +86,11 @@ impl Snapshots {
 
     /// The snapshot, made if it is not there. `directory` gets the console of the boot.
     fn get(&self, spec: &MachineSpec, key: &Key, directory: &Path) -> Result<Held> {
+        if let Some(held) = self.shelf.find(key) {
+            return Ok(held);
+        }
+        // Only what another lab makes has to be explained.
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = || self.progress.line("a snapshot of this machine is being made; waiting for it");
         self.shelf.get(key, waiting, |entry| {
             let _task = self.progress.task("making a snapshot of the booted machine", None);
@@ -205,6 +213,13 @@ fn load(spec: &MachineSpec, held: &Held, directory: &Path) -> Result<Asleep> {
 }
 
 impl Machine {
+    /// Whether a file below tracefs has this in it from the start. To write the same size again would cost
+    /// the guest a wait for RCU and a walk over all pages.
+    pub fn is_prepared(&self, file: &str, text: &str) -> bool {
+        let (prepared, kilobytes) = PREPARED;
+        self.snapshot.is_some() && file == prepared && text == kilobytes.to_string()
+    }
+
     /// A kernel without tracefs has nothing to prepare.
     fn prepare(&mut self) -> Result<(), Death> {
         let (file, kilobytes) = PREPARED;

@@ -55,8 +55,9 @@ impl Recorder<'_> {
             }
         }
         self.mark_arming()?;
-        let requests: Vec<_> = plan
-            .arming
+        let arming: Vec<_> =
+            plan.arming.iter().filter(|arm| !self.machine.is_prepared(&arm.file, &arm.text)).collect();
+        let requests: Vec<_> = arming
             .iter()
             .map(|arm| Request::WriteFile {
                 path: arm.file.clone(),
@@ -65,7 +66,7 @@ impl Recorder<'_> {
             })
             .collect();
         let replies = self.call_all(&requests)?;
-        let refused = plan.arming.iter().zip(&replies).find_map(|(arm, reply)| match reply {
+        let refused = arming.iter().zip(&replies).find_map(|(arm, reply)| match reply {
             Reply::Errno { errno, .. } => Some((arm, *errno)),
             _ => None,
         });

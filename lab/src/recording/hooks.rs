@@ -11,13 +11,17 @@ const CONTROL: &str = "/sys/kernel/debug/ftracehook/control";
 const HITS: &str = "/sys/kernel/debug/ftracehook/hits";
 
 impl Recorder<'_> {
-    /// Brings the module in, if the scenario hooks anything: its events are to be armed. `Some`
-    /// says why it cannot be loaded.
+    /// Brings the module in, if the scenario hooks anything and the machine does not have it from the
+    /// start: its events are to be armed. `Some` says why it cannot be loaded.
     pub(super) fn load_hooks(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
         if !scenario.hooks() {
             return Ok(None);
         }
-        let failures = self.load(&Wanted::Named(HOOK_MODULE.into()), None, None)?;
+        let wanted = Wanted::Named(HOOK_MODULE.into());
+        if self.is_in(&wanted)? {
+            return Ok(None);
+        }
+        let failures = self.load(&wanted, None, None)?;
         Ok((!failures.is_empty()).then(|| format!("cannot load `{HOOK_MODULE}`: {}", failures.join("\n"))))
     }
 

@@ -36,18 +36,29 @@ impl Recorder<'_> {
         let what = format!("insmod {}", module.name);
         let failures = self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)?;
         if failures.is_empty() && errno.is_none() {
-            let binary = self.loaded(&module)?;
-            self.learn_symbols(&module.name, &binary)?;
-            self.learn_text(&module.name, binary)?;
+            let bases = self.section_bases(&module)?;
+            self.learn_module(&module, bases)?;
         }
         Ok(failures)
     }
 
-    /// A module that was just loaded, with where its sections are. One that the kernel does not tell
+    /// Whether a module that was built for this scenario was loaded before it began.
+    pub(super) fn is_in(&mut self, wanted: &Wanted) -> Result<bool, Death> {
+        let Some(module) = self.modules.get(wanted).cloned() else { return Ok(false) };
+        let bases = self.section_bases(&module)?;
+        if bases.is_empty() {
+            return Ok(false);
+        }
+        self.learn_module(&module, bases)?;
+        Ok(true)
+    }
+
+    /// Remembers a module that is in, with where its sections are. One that the kernel does not tell
     /// of leaves what is in it without an address.
-    fn loaded(&mut self, module: &Module) -> Result<Binary, Death> {
-        let bases = self.section_bases(module)?;
-        Binary::module(&module.file, bases).map_err(Death::Lab)
+    fn learn_module(&mut self, module: &Module, bases: BTreeMap<String, u64>) -> Result<(), Death> {
+        let binary = Binary::module(&module.file, bases).map_err(Death::Lab)?;
+        self.learn_symbols(&module.name, &binary)?;
+        self.learn_text(&module.name, binary)
     }
 
     /// Where the kernel says that the sections of a loaded module are.

@@ -3,14 +3,15 @@
 //!
 //! One thread does so for a whole run: QEMU dies with the thread that started it, so that thread
 //! has to outlive the workers. A machine is promised before it is restored; a worker that comes
-//! too early waits for it instead of restoring a second one. There is one for a kernel at most, and
-//! it sleeps until it is taken.
+//! too early waits for it instead of restoring a second one. There is one of a kind at most, and it
+//! sleeps until it is taken.
 //!
 //! Nothing that goes wrong here is an error. The turn comes without a machine then, restores its
 //! own, and says what it has to say.
 
 use super::{
-    Prepared, machine_spec,
+    Prepared,
+    boot::restored_spec,
     schedule::{Schedule, Turn},
 };
 use crate::{
@@ -33,6 +34,24 @@ use tempfile::TempDir;
 /// there is no end in some runs, boot their own or need none.
 const SIGHT: usize = 16;
 
+/// Machines that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// The kernel's place in the list.
+    pub(super) kernel: usize,
+    /// Whether the module that hooks functions is in.
+    pub(super) hooks: bool,
+}
+
+impl Kind {
+    /// How many there are of each kernel.
+    const EACH: usize = 2;
+
+    fn index(self) -> usize {
+        self.kernel * Kind::EACH + usize::from(self.hooks)
+    }
+}
+
 /// The machines of coming turns.
 pub(super) struct Ahead<'a> {
     prepared: &'a Prepared,
@@ -40,15 +59,14 @@ pub(super) struct Ahead<'a> {
     directory: &'a Path,
     /// To the thread that restores; nothing where there is none.
     orders: Mutex<Option<Sender<Order>>>,
-    /// For each kernel what was ordered and not taken yet.
+    /// For each kind what was ordered and not taken yet.
     promised: Vec<Mutex<Option<Receiver<Ready>>>>,
     taken: AtomicUsize,
 }
 
 /// A machine to restore.
 struct Order {
-    /// By its place in the list.
-    kernel: usize,
+    kind: Kind,
     reply: Sender<Ready>,
 }
 
@@ -69,20 +87,17 @@ pub(super) fn pays(jobs: usize, cpus: usize) -> bool {
     jobs <= cpus
 }
 
-/// The kernel of the first turn from number `next` on that takes a restored machine. `kernel` knows
+/// The kind of machine of the first turn from number `next` on that takes a restored one. `kind` knows
 /// it of a turn; `None` if that one takes none.
-pub(super) fn coming(
-    schedule: &Schedule,
-    next: usize,
-    kernel: impl Fn(Turn) -> Option<usize>,
-) -> Option<usize> {
-    (next..next.saturating_add(SIGHT)).map_while(|number| schedule.turn(number)).find_map(kernel)
+pub(super) fn coming(schedule: &Schedule, next: usize, kind: impl Fn(Turn) -> Option<Kind>) -> Option<Kind> {
+    (next..next.saturating_add(SIGHT)).map_while(|number| schedule.turn(number)).find_map(kind)
 }
 
 impl<'a> Ahead<'a> {
     /// None yet, and none to come until [`Ahead::start`].
     pub(super) fn new(prepared: &'a Prepared, directory: &'a Path) -> Ahead<'a> {
-        let promised = prepared.kernels.iter().map(|_| Mutex::default()).collect();
+        let kinds = prepared.kernels.len() * Kind::EACH;
+        let promised = (0..kinds).map(|_| Mutex::default()).collect();
         Ahead { prepared, directory, orders: Mutex::default(), promised, taken: AtomicUsize::new(0) }
     }
 
@@ -96,7 +111,7 @@ impl<'a> Ahead<'a> {
             for order in inbox {
                 // Dropped without an answer, the order is known to have failed; and an answer that
                 // nobody waits for any more is dropped here.
-                if let Ok(ready) = self.restore(order.kernel) {
+                if let Ok(ready) = self.restore(order.kind) {
                     let _ = order.reply.send(ready);
                 }
             }
@@ -109,20 +124,20 @@ impl<'a> Ahead<'a> {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// Has a machine of this kernel restored, unless there is one already.
-    pub(super) fn order(&self, kernel: usize) {
-        let (Ok(orders), Ok(mut promised)) = (self.orders.lock(), self.promised[kernel].lock()) else {
+    /// Has a machine of this kind restored, unless there is one already.
+    pub(super) fn order(&self, kind: Kind) {
+        let (Ok(orders), Ok(mut promised)) = (self.orders.lock(), self.promised[kind.index()].lock()) else {
             return;
         };
         if let (Some(orders), None) = (&*orders, &*promised) {
             let (reply, ready) = mpsc::channel();
-            *promised = orders.send(Order { kernel, reply }).is_ok().then_some(ready);
+            *promised = orders.send(Order { kind, reply }).is_ok().then_some(ready);
         }
     }
 
     /// The machine for a turn: the one that was restored ahead, or as good a one.
-    pub(super) fn machine(&self, kernel: usize, spec: &MachineSpec, place: &Path) -> Result<Machine, Death> {
-        match self.take(kernel, spec, place) {
+    pub(super) fn machine(&self, kind: Kind, spec: &MachineSpec, place: &Path) -> Result<Machine, Death> {
+        match self.take(kind, spec, place) {
             Some(machine) => {
                 self.taken.fetch_add(1, Ordering::SeqCst);
                 Ok(machine)
@@ -131,17 +146,17 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    fn take(&self, kernel: usize, spec: &MachineSpec, place: &Path) -> Option<Machine> {
-        let promised = self.promised[kernel].lock().ok()?.take()?;
+    fn take(&self, kind: Kind, spec: &MachineSpec, place: &Path) -> Option<Machine> {
+        let promised = self.promised[kind.index()].lock().ok()?.take()?;
         let mut ready = promised.recv().ok().filter(|ready| ready.spec == *spec)?;
         ready.machine.move_to(place).ok()?;
         ready.machine.wake().ok()
     }
 
-    fn restore(&self, kernel: usize) -> Result<Ready> {
+    fn restore(&self, kind: Kind) -> Result<Ready> {
         let Prepared { kernels, guest, snapshots, .. } = self.prepared;
         let directory = report::partial(self.directory)?;
-        let spec = machine_spec(&kernels[kernel], guest)?;
+        let spec = restored_spec(&kernels[kind.kernel], guest, kind.hooks)?;
         let machine = Asleep::restore(&spec, snapshots, directory.path()).context("no snapshot is there")?;
         Ok(Ready { machine, _directory: directory, spec })
     }
@@ -176,7 +191,9 @@ mod tests {
         // Each case's kernel, if it takes a machine; each starts in the order of the list.
         let check = |cases: &[Option<usize>], rounds, next, expect: Option<usize>| {
             let schedule = Schedule::longest_first(&vec![None; cases.len()], rounds);
-            assert_eq!(coming(&schedule, next, |turn| cases[turn.case]), expect, "{cases:?} from {next}");
+            let kind = |kernel: usize| Kind { kernel, hooks: kernel == 1 };
+            let found = coming(&schedule, next, |turn| cases[turn.case].map(kind));
+            assert_eq!(found, expect.map(kind), "{cases:?} from {next}");
         };
         check(&[Some(0), Some(1)], Rounds::One, 0, Some(0));
         check(&[Some(0), Some(1)], Rounds::One, 1, Some(1));

@@ -5,7 +5,7 @@ use crate::{
     kernel::{Kernel, indexed_vmlinux},
     machine::{BOOT_DEADLINE, Death, Machine, MachineSpec, Userland},
     recording::VMLINUX,
-    scenario::{Bootconfig, ProgramName, Scenario, Wanted, WantedUserland},
+    scenario::{Bootconfig, HOOK_MODULE, ProgramName, Scenario, Wanted, WantedUserland},
 };
 use anyhow::Result;
 use std::{
@@ -80,7 +80,17 @@ const NOT_RELOCATED: &str = "nokaslr";
 /// # Errors
 /// The initramfs with the modules that the kernel boots with cannot be put together.
 pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
-    Ok(machine_with(kernel, &guest.initramfs_for(kernel)?))
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[])?))
+}
+
+/// The same, and for scenarios that hook functions with the module for that in from the start: it is
+/// loaded once for a snapshot, instead of a fifth of a second under emulation in each of them.
+pub(super) fn restored_spec(kernel: &Kernel, guest: &Guest, hooks: bool) -> Result<MachineSpec> {
+    if !hooks {
+        return machine_spec(kernel, guest);
+    }
+    let module = guest.modules.find(kernel, HOOK_MODULE)?;
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[module.file])?))
 }
 
 /// The same with another initramfs.

@@ -1,7 +1,7 @@
 //! One scenario on one kernel, from power-on to verdict.
 
 use super::{
-    boot::{boot, boot_userland, fit_for_crash, for_crash, machine_spec, programs},
+    boot::{boot, boot_userland, fit_for_crash, for_crash, programs, restored_spec},
     reader,
 };
 use crate::{
@@ -17,7 +17,12 @@ use crate::{
     verdict::{self, Status, Verdict},
 };
 use anyhow::{Context, Result};
-use std::{fs, path::Path, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Instant,
+};
 
 /// Runs a scenario on a kernel. An error is the lab's own; whatever the
 /// guest does is a verdict.
@@ -44,7 +49,7 @@ pub(super) fn repeat(
     repeat: Option<u32>,
     run: &Path,
 ) -> Result<ScenarioResult> {
-    let started = Instant::now();
+    let mut started = Instant::now();
     let mut relative = format!("{}/{}", kernel.name, found.name);
     if let Some(number) = repeat {
         relative += &format!("@{number}");
@@ -64,6 +69,9 @@ pub(super) fn repeat(
                 // It leaves a directory as every failure does, to be seen again from there.
                 Err(unfit) => (of_unfit(&unfit), Recording::default()),
                 Ok(scenario) => {
+                    let waiting = Instant::now();
+                    let _host = Host::wait(scenario.alone);
+                    started += waiting.elapsed();
                     let recording = record(kernel, guest, pristine, &scenario, place.path());
                     (judge(&scenario, &recording, place.path()), recording)
                 }
@@ -87,6 +95,23 @@ pub(super) fn repeat(
         notes: recording.notes,
         ..ScenarioResult::bare(&found.name, &kernel.name, verdict.status)
     })
+}
+
+/// The right to run a machine on the host, whose CPUs all machines share.
+#[expect(dead_code, reason = "held, not read")]
+enum Host {
+    Whole(RwLockWriteGuard<'static, ()>),
+    Shared(RwLockReadGuard<'static, ()>),
+}
+
+impl Host {
+    fn wait(alone: bool) -> Host {
+        static HOST: RwLock<()> = RwLock::new(());
+        match alone {
+            true => Host::Whole(HOST.write().unwrap_or_else(PoisonError::into_inner)),
+            false => Host::Shared(HOST.read().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
 }
 
 /// The verdict where a kernel cannot have a scenario's probes: no guest is needed for it.
@@ -121,7 +146,7 @@ fn record(
     if let Err(error) = guest.selftests.prepare(scenario, kernel) {
         return Recording::of_death(Death::Lab(error), "building its selftests");
     }
-    let mut spec = match machine_spec(kernel, guest) {
+    let mut spec = match restored_spec(kernel, guest, needs_hooks(scenario)) {
         Ok(spec) => spec,
         Err(error) => return Recording::of_death(Death::Lab(error), "preparing its machine"),
     };
@@ -144,6 +169,11 @@ fn record(
         Ok(mut machine) => recording::record(scenario, kernel, &mut machine, guest, &modules, directory),
         Err(death) => Recording::of_death(death, "booting"),
     }
+}
+
+/// Whether its machine is restored, and to have the module that hooks functions then.
+pub(super) fn needs_hooks(scenario: &Scenario) -> bool {
+    scenario.hooks() && scenario.is_restored()
 }
 
 /// Only a whole recording whose expectations hold is a pass.

@@ -126,6 +126,8 @@ pub struct Scenario {
     pub requires: Requires,
     /// Whether it runs only where it is named.
     pub opt_in: bool,
+    /// Whether no other machine may run meanwhile.
+    pub alone: bool,
     /// How long the steps may take together, in the time of the reference machine.
     pub timeout: Duration,
     /// Where its machine comes from.
@@ -211,6 +213,10 @@ struct Document {
     /// `--filter` runs it.
     #[serde(default)]
     opt_in: bool,
+    /// No other machine of the run runs meanwhile. For guests whose CPUs wait for each other all the
+    /// time (`stop_machine`), which takes ten times as long where the host has something else to do.
+    #[serde(default)]
+    alone: bool,
     /// How long the steps may take together, in the time of the reference machine. Default 30s.
     #[serde(default)]
     timeout: Option<Span>,
@@ -290,6 +296,7 @@ impl Scenario {
             summary: document.summary.to_string(),
             requires: document.requires,
             opt_in: document.opt_in,
+            alone: document.alone,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             fresh: match document.fresh {
                 None if !document.cmdline.0.is_empty()
@@ -312,6 +319,11 @@ impl Scenario {
             dies: document.dies,
             expect: locate::written(source, "expect", document.expect),
         })
+    }
+
+    /// Whether its machine is restored as it was after boot, not booted for it.
+    pub fn is_restored(&self) -> bool {
+        self.fresh == Fresh::Snapshot && self.userland.is_none()
     }
 
     /// Whether it has to do with the module that hooks functions.

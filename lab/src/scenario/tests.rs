@@ -92,7 +92,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `opt_in`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `dump`, `dies`, `expect`
+expected one of `summary`, `requires`, `opt_in`, `alone`, `timeout`, `fresh`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `leaves`, `dump`, `dies`, `expect`
 did you mean `steps`?"#,
     );
     check(

@@ -1,8 +1,9 @@
 //! What comes of a scenario, run for real.
 
-use crate::built::{Built, built};
+use crate::built::built;
 use lab::{
     cache::Cache,
+    guest::Guest,
     machine::Snapshots,
     progress::Progress,
     report::ScenarioResult,
@@ -13,7 +14,12 @@ use std::fs;
 
 /// The result of a scenario of these fields.
 pub(crate) fn result(fields: &str) -> ScenarioResult {
-    let Built { kernel, guest } = built();
+    result_with(&built().guest, fields)
+}
+
+/// The same with what runs in the guest.
+pub(crate) fn result_with(guest: &Guest, fields: &str) -> ScenarioResult {
+    let kernel = &built().kernel;
     let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("x.yaml");
