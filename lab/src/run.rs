@@ -36,7 +36,7 @@ pub use boot::machine_spec;
 pub(crate) use boot::machine_with;
 pub use case::one;
 use case::{lab_error, needs_hooks, repeat};
-use schedule::{Case, Rounds, Schedule, Turn};
+use schedule::{Case, Rounds, Schedule, Turn, Weight};
 use select::Selection;
 use std::{
     collections::BTreeSet,
@@ -163,13 +163,14 @@ fn schedule(prepared: &Prepared, options: &Options) -> Schedule {
         return Schedule::shuffled(selection.cases.len(), seed, options.rounds);
     }
     let times = Times::load(&prepared.cache);
-    let seconds = |&case: &Case| {
+    let weight = |&case: &Case| {
         let (kernel, scenario) = selection.names(case);
-        // What needs the host for itself waits for nobody while nothing else has begun.
-        let alone = selection.scenarios[case.scenario].1.alone;
-        if alone { Some(f64::INFINITY) } else { times.get(kernel, scenario) }
+        match selection.scenarios[case.scenario].1.alone {
+            true => Weight::Alone,
+            false => times.get(kernel, scenario).map_or(Weight::Unknown, Weight::Took),
+        }
     };
-    Schedule::longest_first(&selection.cases.iter().map(seconds).collect::<Vec<_>>(), options.rounds)
+    Schedule::heaviest_first(&selection.cases.iter().map(weight).collect::<Vec<_>>(), options.rounds)
 }
 
 /// A run in progress, as its workers share it.

@@ -41,12 +41,15 @@ fn main() -> Result<ExitCode> {
                 let bench = Arc::clone(&bench);
                 let kernel = kernel.clone();
                 let name = format!("{kernel}::{}", found.name);
-                let opt_in = scenario.opt_in;
+                let (opt_in, alone) = (scenario.opt_in, scenario.alone);
                 let trial = Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario));
-                trials.push(trial.with_ignored_flag(opt_in));
+                trials.push((alone, trial.with_ignored_flag(opt_in)));
             }
         }
     }
+    // As in a run, no other has to come to an end for them.
+    trials.sort_by_key(|&(alone, _)| !alone);
+    let trials = trials.into_iter().map(|(_, trial)| trial).collect();
     let listing = arguments.list;
     let conclusion = libtest_mimic::run(&arguments, trials);
     if !listing {

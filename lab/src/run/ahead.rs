@@ -177,7 +177,7 @@ impl Drop for Restorer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::schedule::Rounds;
+    use crate::run::schedule::{Rounds, Weight};
 
     #[test]
     fn more_jobs_than_cpus_leave_no_time_to_restore_ahead() {
@@ -190,7 +190,7 @@ mod tests {
     fn the_next_turn_that_takes_a_restored_machine_says_which() {
         // Each case's kernel, if it takes a machine; each starts in the order of the list.
         let check = |cases: &[Option<usize>], rounds, next, expect: Option<usize>| {
-            let schedule = Schedule::longest_first(&vec![None; cases.len()], rounds);
+            let schedule = Schedule::heaviest_first(&vec![Weight::Unknown; cases.len()], rounds);
             let kind = |kernel: usize| Kind { kernel, hooks: kernel == 1 };
             let found = coming(&schedule, next, |turn| cases[turn.case].map(kind));
             assert_eq!(found, expect.map(kind), "{cases:?} from {next}");

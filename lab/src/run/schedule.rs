@@ -1,8 +1,9 @@
 //! Cases and rounds → [`Schedule`]: which case runs when, and where its result stands.
 //!
 //! A pure function of its inputs. A round is every case once; rounds follow each other without a
-//! pause between them. Within a round the cases that took longest the last time start first, so
-//! that no long one is left alone at the end; results stand in the order of the cases all the same.
+//! pause between them. Within a round those that run alone start first, when no other has to come to an
+//! end for them, and then those that took longest the last time, so that no long one is left over at the
+//! end; results stand in the order of the cases all the same.
 //! A shuffled round starts, and lists, its cases in an order that the seed alone decides.
 
 use std::cmp::Ordering;
@@ -22,6 +23,17 @@ impl Case {
         let of_kernel = move |kernel| (0..scenarios).map(move |scenario| Case { kernel, scenario });
         (0..kernels).flat_map(of_kernel).collect()
     }
+}
+
+/// What is known of a case before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum Weight {
+    /// So many seconds, the last time.
+    Took(f64),
+    /// It never ran: it may be the longest of all.
+    Unknown,
+    /// No other runs meanwhile.
+    Alone,
 }
 
 /// How often each case runs.
@@ -46,7 +58,7 @@ pub struct Schedule {
 #[derive(Clone, Debug)]
 enum Order {
     /// Cases in the order in which they start, the same in each round.
-    Longest(Vec<usize>),
+    Heaviest(Vec<usize>),
     Shuffled(u64),
 }
 
@@ -62,17 +74,11 @@ pub struct Turn {
 }
 
 impl Schedule {
-    /// Longest first. `seconds` is what each case took the last time; one that never ran may be the
-    /// longest of all, and starts before the others.
-    pub fn longest_first(seconds: &[Option<f64>], rounds: Rounds) -> Schedule {
-        let mut order: Vec<usize> = (0..seconds.len()).collect();
-        order.sort_by(|&a, &b| match (seconds[a], seconds[b]) {
-            (Some(a), Some(b)) => b.total_cmp(&a),
-            (None, Some(_)) => Ordering::Less,
-            (Some(_), None) => Ordering::Greater,
-            (None, None) => Ordering::Equal,
-        });
-        Schedule { cases: seconds.len(), rounds, order: Order::Longest(order) }
+    /// The heaviest first.
+    pub fn heaviest_first(weights: &[Weight], rounds: Rounds) -> Schedule {
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by(|&a, &b| weights[b].partial_cmp(&weights[a]).unwrap_or(Ordering::Equal));
+        Schedule { cases: weights.len(), rounds, order: Order::Heaviest(order) }
     }
 
     /// In an order that `seed` decides, another one in each round.
@@ -98,7 +104,7 @@ impl Schedule {
         let (round, within) = (number / self.cases, number % self.cases);
         let repeat = u32::try_from(round + 1).ok()?;
         let (case, place) = match &self.order {
-            Order::Longest(order) => (order[within], order[within]),
+            Order::Heaviest(order) => (order[within], order[within]),
             Order::Shuffled(seed) => (permutation(self.cases, *seed, round as u64)[within], within),
         };
         let repeat = (self.rounds != Rounds::One).then_some(repeat);
@@ -125,7 +131,10 @@ fn permutation(count: usize, seed: u64, round: u64) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        Weight::{Alone, Took, Unknown},
+        *,
+    };
     use std::collections::BTreeSet;
 
     fn turns(schedule: &Schedule, count: usize) -> Vec<(usize, usize, Option<u32>)> {
@@ -134,28 +143,29 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_starts_first_and_its_result_stands_where_it_was_listed() {
-        let check = |seconds: &[Option<f64>], expect: &[usize]| {
-            let found = turns(&Schedule::longest_first(seconds, Rounds::One), 99);
+    fn the_heaviest_starts_first_and_its_result_stands_where_it_was_listed() {
+        let check = |weights: &[Weight], expect: &[usize]| {
+            let found = turns(&Schedule::heaviest_first(weights, Rounds::One), 99);
             let expect: Vec<_> = expect.iter().map(|&case| (case, case, None)).collect();
-            assert_eq!(found, expect, "{seconds:?}");
+            assert_eq!(found, expect, "{weights:?}");
         };
         check(&[], &[]);
-        check(&[Some(1.0), Some(3.0), Some(2.0)], &[1, 2, 0]);
-        check(&[Some(1.0), None, Some(2.0), None], &[1, 3, 2, 0]);
-        check(&[Some(1.0), Some(1.0)], &[0, 1]);
+        check(&[Took(1.0), Took(3.0), Took(2.0)], &[1, 2, 0]);
+        check(&[Took(1.0), Unknown, Took(2.0), Unknown], &[1, 3, 2, 0]);
+        check(&[Took(9.0), Unknown, Alone, Took(2.0), Alone], &[2, 4, 1, 0, 3]);
+        check(&[Took(1.0), Took(1.0)], &[0, 1]);
     }
 
     #[test]
     fn rounds_follow_each_other_and_are_numbered() {
-        let two = Schedule::longest_first(&[Some(1.0), Some(2.0)], Rounds::Count(2));
+        let two = Schedule::heaviest_first(&[Took(1.0), Took(2.0)], Rounds::Count(2));
         let expect = [(1, 1, Some(1)), (0, 0, Some(1)), (1, 3, Some(2)), (0, 2, Some(2))];
         assert_eq!(turns(&two, 99), expect);
         assert_eq!(two.turns(), Some(4));
-        let endless = Schedule::longest_first(&[None], Rounds::Endless);
+        let endless = Schedule::heaviest_first(&[Unknown], Rounds::Endless);
         assert_eq!(endless.turns(), None);
         assert_eq!(endless.turn(4999).map(|turn| turn.repeat), Some(Some(5000)));
-        assert_eq!(Schedule::longest_first(&[], Rounds::Endless).turn(0), None);
+        assert_eq!(Schedule::heaviest_first(&[], Rounds::Endless).turn(0), None);
     }
 
     #[test]
