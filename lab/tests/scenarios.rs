@@ -36,15 +36,13 @@ fn main() -> Result<ExitCode> {
     let bench = Arc::new(Bench { built: Mutex::new(BTreeMap::new()) });
     let mut trials = Vec::new();
     for kernel in kernels() {
-        for found in scenario::find(&root().join("scenarios"), &[])? {
-            for (found, scenario) in scenario::load_all(&found)? {
-                let bench = Arc::clone(&bench);
-                let kernel = kernel.clone();
-                let name = format!("{kernel}::{}", found.name);
-                let (opt_in, alone) = (scenario.opt_in, scenario.alone);
-                let trial = Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario));
-                trials.push((alone, trial.with_ignored_flag(opt_in)));
-            }
+        for (found, scenario) in scenario::select(&root().join("scenarios"), &[])? {
+            let bench = Arc::clone(&bench);
+            let kernel = kernel.clone();
+            let name = format!("{kernel}::{}", found.name);
+            let (opt_in, alone) = (scenario.opt_in, scenario.alone);
+            let trial = Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario));
+            trials.push((alone, trial.with_ignored_flag(opt_in)));
         }
     }
     // As in a run, no other has to come to an end for them.

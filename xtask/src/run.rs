@@ -224,13 +224,8 @@ pub(crate) fn wanted(
 
 /// The scenarios below `paths` that match, parsed. None at all is an error: nothing would be tested.
 pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(Found, Scenario)>> {
-    let found = scenario::find(&scenarios(), paths)?;
-    let wanted = |found: &Found| filter.is_none_or(|filter| filter.is_match(&found.name));
-    let mut scenarios = Vec::new();
-    for found in &found {
-        let own = scenario::load_all(found)?;
-        scenarios.extend(own.into_iter().filter(|(found, _)| wanted(found)));
-    }
+    let mut scenarios = scenario::select(&scenarios(), paths)?;
+    scenarios.retain(|(found, _)| filter.is_none_or(|filter| filter.is_match(&found.name)));
     if scenarios.is_empty() {
         return Err(Usage("no scenario matches; `cargo xtask lab list` shows what there is".into()).into());
     }

@@ -6,6 +6,7 @@
 use super::{
     Amount, EnabledFunctions, Errno, Flags, Found, Insert, Load, Requires, Scenario, ScenarioError, Step,
     Written,
+    file::find,
     hook::Hook,
     locate::{At, Problem},
     names::{Line, ModuleName},
@@ -15,6 +16,7 @@ use super::{
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 /// Makes one scenario of each order of its parts. `steps` come behind the parts, `expect` is for
 /// all.
@@ -229,10 +231,50 @@ pub fn load_all(found: &Found) -> Result<Vec<(Found, Scenario)>, ScenarioError> 
     Ok(matrix.orders.of(matrix.parts.len()).into_iter().map(cell).collect())
 }
 
+/// The scenarios that `paths` name: all of the files that [`find`] finds, and cells of a matrix that are
+/// named by themselves, such as `ipmodify/together/kprobe.graph`.
+///
+/// # Errors
+/// As [`find`] and [`load_all`], and for a cell that its matrix does not have.
+pub fn select(root: &Path, paths: &[PathBuf]) -> Result<Vec<(Found, Scenario)>, ScenarioError> {
+    let (cells, files): (Vec<_>, Vec<_>) =
+        paths.iter().cloned().partition(|path| matrix_of(root, path).is_some());
+    let mut selected = Vec::new();
+    if !files.is_empty() || cells.is_empty() {
+        for found in find(root, &files)? {
+            selected.extend(load_all(&found)?);
+        }
+    }
+    for path in cells {
+        let Some(matrix) = matrix_of(root, &path) else { continue };
+        let all = load_all(&matrix)?;
+        let Some(cell) = all.iter().find(|(found, _)| Path::new(&found.name) == path) else {
+            let such = all.first().map_or("", |(found, _)| &found.name);
+            return Err(ScenarioError::of_file(
+                &path,
+                format!("no such scenario, expected one like `{such}`"),
+            ));
+        };
+        if selected.iter().all(|(found, _)| found.name != cell.0.name) {
+            selected.push(cell.clone());
+        }
+    }
+    Ok(selected)
+}
+
+/// The file whose cell a path may name: it is not there itself, and what it would be in is a scenario.
+fn matrix_of(root: &Path, path: &Path) -> Option<Found> {
+    if find(root, &[path.to_owned()]).is_ok() {
+        return None;
+    }
+    let name = path.parent()?.to_str()?;
+    find(root, &[name.into()]).ok()?.into_iter().find(|found| found.name == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use std::fs;
 
     const YAML: &str = "
 summary: x
@@ -315,6 +357,41 @@ steps:
         assert_eq!(load.errno.map(|errno| errno.to_string()).as_deref(), Some("EBUSY"));
         assert_eq!(cell.requires.config.len(), 1);
         assert_eq!(cell.summary, "x: ops, then live");
+    }
+
+    #[test]
+    fn a_cell_is_selected_by_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("m.yaml"), YAML.replace("ORDERS", "pairs")).unwrap();
+        fs::write(root.path().join("plain.yaml"), "summary: x\nsteps: [ { read: x } ]\n").unwrap();
+        let check = |paths: &[&str], expect: Result<&[&str], &str>| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            let found = select(root.path(), &paths).map_err(|error| error.to_string());
+            let names = |all: Vec<(Found, Scenario)>| all.into_iter().map(|(found, _)| found.name).collect();
+            match (found.map(names), expect) {
+                (Ok::<Vec<String>, _>(names), Ok(expect)) => assert_eq!(names, expect, "{paths:?}"),
+                (Err(error), Err(expect)) => assert!(error.contains(expect), "{error}"),
+                (found, _) => panic!("{paths:?}: {found:?}"),
+            }
+        };
+        check(&["m/ops.live"], Ok(&["m/ops.live"]));
+        check(&["m/ops.live", "plain", "m/ops.live"], Ok(&["plain", "m/ops.live"]));
+        check(
+            &["m", "m/ops.live"],
+            Ok(&[
+                "m/kprobe.ops",
+                "m/kprobe.live",
+                "m/ops.kprobe",
+                "m/ops.live",
+                "m/live.kprobe",
+                "m/live.ops",
+            ]),
+        );
+        check(&["m/ops.ops"], Err("m/ops.ops: no such scenario, expected one like `m/kprobe.ops`"));
+        check(&["plain/ops.live"], Err("no such scenario, expected one like `plain`"));
+        check(&["n/ops.live"], Err("no such file or directory"));
+        check(&["../m/ops.live"], Err("no such file or directory"));
+        check(&["m/../m/ops.live"], Err("no such file or directory"));
     }
 
     #[test]

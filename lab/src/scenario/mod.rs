@@ -76,7 +76,7 @@ pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
 pub use inspect::{Inspect, InspectItem, InspectTasks, InspectValue, SymbolName, WantedValue};
 pub use kselftest::{Kselftest, SelftestPath};
 pub use literal::Literal;
-pub use matrix::{Matrix, Orders, Part, Refused, load_all};
+pub use matrix::{Matrix, Orders, Part, Refused, load_all, select};
 pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
 pub use names::{
     ArgName, ConfigSymbol, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
