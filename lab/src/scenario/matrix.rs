@@ -237,21 +237,25 @@ pub fn load_all(found: &Found) -> Result<Vec<(Found, Scenario)>, ScenarioError> 
 /// # Errors
 /// As [`find`] and [`load_all`], and for a cell that its matrix does not have.
 pub fn select(root: &Path, paths: &[PathBuf]) -> Result<Vec<(Found, Scenario)>, ScenarioError> {
-    let (cells, files): (Vec<_>, Vec<_>) =
-        paths.iter().cloned().partition(|path| matrix_of(root, path).is_some());
+    let (mut files, mut cells) = (Vec::new(), Vec::new());
+    for path in paths {
+        match matrix_of(root, path) {
+            Some(matrix) => cells.push((path, matrix)),
+            None => files.push(path.clone()),
+        }
+    }
     let mut selected = Vec::new();
     if !files.is_empty() || cells.is_empty() {
         for found in find(root, &files)? {
             selected.extend(load_all(&found)?);
         }
     }
-    for path in cells {
-        let Some(matrix) = matrix_of(root, &path) else { continue };
+    for (path, matrix) in cells {
         let all = load_all(&matrix)?;
         let Some(cell) = all.iter().find(|(found, _)| Path::new(&found.name) == path) else {
             let such = all.first().map_or("", |(found, _)| &found.name);
             return Err(ScenarioError::of_file(
-                &path,
+                path,
                 format!("no such scenario, expected one like `{such}`"),
             ));
         };
