@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The life of dynamic events as the manual of libtracefs has it: created raw,
+ * The life cycle of dynamic events as in the manual of libtracefs: created raw,
  * allocated, created, destroyed, by force while they are enabled, and all of a
- * type at once. Prints what each call came to, a line a call: `ok`, or the
- * name of its errno.
+ * type at once. Prints the result of each call on one line: `ok`, or the name of
+ * its errno.
  *
- * Usage: dynevents FILE OFFSET: where in a program a uprobe can be.
+ * Usage: dynevents FILE OFFSET, a place in a program for a uprobe.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,7 +30,7 @@ static void say_pointer(const char *what, const void *pointer)
 	say(what, pointer ? 0 : -1);
 }
 
-/* How many there are of some types, in the group that this program uses. */
+/* Counts the events of some types, in the group that this program uses. */
 static int count(unsigned int types)
 {
 	struct tracefs_dynevent **all = tracefs_dynevent_get_all(types, "life");
@@ -48,7 +48,7 @@ static void say_count(const char *when)
 	       count(KPROBE), count(RETPROBE), count(0));
 }
 
-/* What was wrong with the last command, without the time and the command. */
+/* Prints the error of the last command, without the time and the command. */
 static void say_error(void)
 {
 	char *error = tracefs_error_last(NULL);
@@ -142,7 +142,7 @@ static void destroy_all(void)
 	say_count("nothing");
 }
 
-/* Only root may. */
+/* Tries the same without privileges. */
 static void unprivileged(void)
 {
 	pid_t child = fork();
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "Usage: %s FILE OFFSET\n", argv[0]);
 		return EXIT_FAILURE;
 	}
-	/* Lines, so that nothing is left for a child to print again. */
+	/* Line-buffered, so that a child does not print buffered output again. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	raw();
 	allocated();

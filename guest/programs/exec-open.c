@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
  * The example program of tracefs_kprobe_raw(3), from the manual of libtracefs
- * 1.8.1, Copyright (C) 2021 VMware, Inc. One thing is changed: the kretprobe's
- * argument is `$retval`, which every architecture has, in place of `%ax`.
+ * 1.8.1, Copyright (C) 2021 VMware, Inc., with one change: the kretprobe's
+ * argument is `$retval`, which every architecture has, instead of `%ax`.
  *
- * It removes every kprobe event there is before it begins and when it ends.
+ * Removes all kprobe events at the start and at the end.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Sends itself a signal that is ignored, then sets an interval timer and waits
- * for the signal that comes of it.
+ * for its signal.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -19,8 +19,8 @@
 static const char usage[] =
 	"Usage: alarm MICROSECONDS\n"
 	"\n"
-	"Says where its handler is, sends itself a SIGURG, waits for SIGALRM with\n"
-	"ITIMER_REAL, and says that the handler has run.\n";
+	"Prints the address of its handler, sends itself SIGURG, waits for a SIGALRM\n"
+	"of ITIMER_REAL, and prints that the handler has run.\n";
 
 static volatile sig_atomic_t rung;
 
@@ -42,12 +42,12 @@ int main(int argc, char **argv)
 	timer.it_value.tv_sec = us / 1000000;
 	timer.it_value.tv_usec = us % 1000000;
 	printf("handler at %#" PRIxPTR "\n", (uintptr_t)ring);
-	/* It must not come before it is waited for. */
+	/* The signal must not arrive before sigsuspend(). */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGALRM);
 	if (sigprocmask(SIG_BLOCK, &blocked, &before) || sigaction(SIGALRM, &action, NULL))
 		err(EXIT_FAILURE, "sigprocmask or sigaction");
-	/* One that is ignored where nobody handles it. */
+	/* SIGURG is ignored unless it has a handler. */
 	if (kill(getpid(), SIGURG))
 		err(EXIT_FAILURE, "kill");
 	if (setitimer(ITIMER_REAL, &timer, NULL))

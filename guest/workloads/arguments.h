@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Shows how a program is used and ends it, if --help asks, or if it has not
- * so many arguments.
+ * Prints the usage of a program and exits, on --help or if the number of
+ * arguments is not "count".
  */
 static inline void expect_arguments(int argc, char **argv, int count,
 				    const char *usage)
@@ -24,7 +24,7 @@ static inline void expect_arguments(int argc, char **argv, int count,
 	}
 }
 
-/* An argument that must be an integer. */
+/* Parses an argument as an integer, or exits. */
 static inline unsigned long long integer(const char *text)
 {
 	unsigned long long value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waits for what comes at a time of its own.
+ * Waits for the contents of a file to match, for events without a fixed time.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 static const char usage[] =
 	"Usage: await FILE EXPRESSION\n"
 	"\n"
-	"Reads FILE, of which only the first page counts, until the extended regular\n"
-	"EXPRESSION matches it, and prints what it holds then.\n";
+	"Reads the first page of FILE again and again, until it matches the extended\n"
+	"regular EXPRESSION, and prints it.\n";
 
-/* Microseconds from one look to the next. */
+/* Microseconds between two reads. */
 #define PAUSE 5000
 
 static void look(const char *path, char *text, size_t size)
@@ -36,7 +36,7 @@ static void look(const char *path, char *text, size_t size)
 	close(fd);
 }
 
-/* Whoever started it has a deadline for it. */
+/* There is no time limit here; the caller has one. */
 int main(int argc, char **argv)
 {
 	static char text[4096];
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 
 	expect_arguments(argc, argv, 2, usage);
 	if (regcomp(&expression, argv[2], REG_EXTENDED | REG_NOSUB | REG_NEWLINE))
-		errx(EXIT_FAILURE, "`%s` is no regular expression", argv[2]);
+		errx(EXIT_FAILURE, "`%s` is not a regular expression", argv[2]);
 	for (look(argv[1], text, sizeof(text)); regexec(&expression, text, 0, NULL, 0);
 	     look(argv[1], text, sizeof(text)))
 		usleep(PAUSE);

@@ -14,8 +14,8 @@ static const char usage[] =
 	"Usage: cat FILE...\n"
 	"\n"
 	"Opens each FILE with openat(), read-only, and copies it to stdout. A FILE\n"
-	"that cannot be opened or read is told of on stderr, and makes the exit\n"
-	"status 1; the others are copied all the same.\n";
+	"that cannot be opened or read is reported on stderr, and makes the exit\n"
+	"status 1; the others are still copied.\n";
 
 static int copy(const char *path)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processes that begin and end, one after the other. */
+/* Starts processes that exit at once, one after the other. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static const char usage[] =
 	"Usage: children NUMBER\n"
 	"\n"
-	"Starts NUMBER processes, each when the one before has ended.\n";
+	"Starts NUMBER processes, each after the previous one has exited.\n";
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes numbers to an eventfd and reads it, and tells what came of each call,
- * also of those that fail. Nothing blocks.
+ * Writes numbers to an eventfd and reads it, and prints the result of each call,
+ * including those that fail. Never blocks.
  */
 #include <err.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Does with its child what a debugger does, and tells what ptrace(2) and
- * waitpid(2) showed of it.
+ * Handles its child like a debugger, and prints what ptrace(2) and waitpid(2)
+ * report.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -22,25 +22,25 @@
 static const char usage[] =
 	"Usage: debug singlestep|breakpoint|peek\n"
 	"\n"
-	"singlestep  stops a child behind each instruction of a function\n"
-	"breakpoint  puts a BRK into a function, and takes it out when it is hit\n"
+	"singlestep  stops a child after each instruction of a function\n"
+	"breakpoint  puts a BRK into a function, and removes it when it is hit\n"
 	"peek        reads and changes a page that its owner may only read\n";
 
-/* BRK #0, as a debugger puts it. */
+/* BRK #0, the breakpoint of debuggers. */
 #define BRK 0xd4200000U
 
-/* What the child's page holds. */
+/* The value in the child's page. */
 #define HELD 41
 
-/* Nearer than a global offset table. */
+/* Avoids accesses through the global offset table. */
 #define __hidden __attribute__((visibility("hidden")))
 
 /*
- * Stepped through from behind its BRK to its caller: one instruction a stop,
- * also where the next one does not lie behind it.
+ * Stepped through from after its BRK to its caller: one instruction per stop,
+ * including branches.
  */
 extern const char walk[] __hidden, walk_end[] __hidden;
-/* What a breakpoint is put on: one instruction that counts, and the return. */
+/* The function for the breakpoint: one instruction with a result, and a ret. */
 extern const char answer[] __hidden;
 
 __asm__(".pushsection .text\n"
@@ -68,7 +68,7 @@ static void go_on_at(pid_t pid, uintptr_t pc)
 	trace(PTRACE_SETREGSET, pid, NT_PRSTATUS, (uintptr_t)&iov);
 }
 
-/* A SIGTRAP of an instruction; where that was. */
+/* Prints the SIGTRAP of an instruction, and returns its address. */
 static uintptr_t tell_trap(pid_t pid)
 {
 	const struct user_regs_struct regs = registers(pid);
@@ -119,7 +119,7 @@ static uint64_t peek(int request, pid_t pid, uintptr_t address)
 {
 	uint64_t word;
 
-	/* The kernel's own interface has a place for the word. */
+	/* Unlike that of libc, the raw system call stores the word separately. */
 	if (syscall(SYS_ptrace, request, pid, address, &word)) {
 		printf("peek %#" PRIxPTR ": %s\n", address, strerrorname_np(errno));
 		return 0;
@@ -139,7 +139,7 @@ static void part_answers(void)
 	int (*function)(void) = (int (*)(void))answer;
 	int first = function();
 
-	/* Twice: the second call finds no breakpoint. */
+	/* The breakpoint is gone at the second call. */
 	_exit(first == function() ? first : EXIT_FAILURE);
 }
 
@@ -160,7 +160,7 @@ static int breakpoint(void)
 	return EXIT_SUCCESS;
 }
 
-/* Two pages at the same place in both processes, of which the child has one. */
+/* Two pages at the same address in both processes; the child unmaps the second. */
 static volatile uint64_t *pages;
 static long page_size;
 
@@ -191,7 +191,7 @@ static int peek_and_poke(void)
 	pid = start_traced(hold, part_reads);
 	word = peek(PTRACE_PEEKDATA, pid, address);
 	peek(PTRACE_PEEKDATA, pid, address + page_size);
-	/* What the child itself could not do. */
+	/* The child itself could not write there. */
 	poke(PTRACE_POKEDATA, pid, address, word + 1);
 	trace(PTRACE_CONT, pid, 0, 0);
 	expect_end(pid);

@@ -3,8 +3,8 @@
  * The example program of the eventfd(2) manual page: a child writes each of
  * its arguments to an eventfd, the parent sleeps, then reads the sum.
  *
- * With --sleep 0 the parent waits for the child to end instead, which leaves
- * nothing to chance.
+ * With --sleep 0 the parent waits for the child to exit instead, which is
+ * deterministic.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static const char usage[] =
 	"Usage: eventfd [--sleep SECONDS] NUMBER...\n"
 	"\n"
 	"A child writes each NUMBER to an eventfd; its parent sleeps SECONDS (2)\n"
-	"and reads their sum. With --sleep 0 it waits for the child to end.\n";
+	"and reads their sum. With --sleep 0 it waits for the child to exit.\n";
 
 static unsigned long long number(const char *text)
 {
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 
-	/* Lines, so that those of parent and child come in the order of time. */
+	/* Line-buffered, so that lines of parent and child are in order of time. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 
 	efd = eventfd(0, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reads one byte of one file of each of some file systems, and nothing else,
+ * Reads one byte of one file on each of several filesystems, and nothing else,
  * so that a trace of its reads is a list of them.
  */
 #define _GNU_SOURCE
@@ -29,7 +29,7 @@ static int opened(const char *path)
 	return fd;
 }
 
-/* A file that has no name, and one byte. */
+/* Returns an anonymous file with one byte. */
 static int in_memory(void)
 {
 	int fd = memfd_create("filesystems", 0);
@@ -41,7 +41,7 @@ static int in_memory(void)
 	return fd;
 }
 
-/* The end that can be read of a pair whose other end was given one byte. */
+/* Writes one byte to one end of a pair, and returns the other. */
 static int readable(const int ends[2], int failed, const char *what)
 {
 	if (failed)

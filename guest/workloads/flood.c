@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes more than anyone wants to read: to its own stdout, to a file such as
- * the console, or into the agent's own port, where it is garbage among frames.
+ * Writes large amounts of data: to its own stdout, to a file such as the console,
+ * or to the agent's port, where it is garbage between frames.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -18,10 +18,10 @@
 static const char usage[] =
 	"Usage: flood FILE BYTES\n"
 	"\n"
-	"Writes BYTES bytes to FILE, in lines of 64; without end if BYTES is 0. FILE\n"
-	"may be `-' for stdout, or `port' for the port that process 1 has open.\n";
+	"Writes BYTES bytes to FILE, in lines of 64; endlessly if BYTES is 0. FILE may\n"
+	"be `-' for stdout, or `port' for the port that process 1 has open.\n";
 
-/* Linux gives both calls the same numbers on every architecture. */
+/* Both calls have the same numbers on every architecture. */
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
@@ -29,7 +29,7 @@ static const char usage[] =
 #define SYS_pidfd_getfd 438
 #endif
 
-/* The port can be opened once only, so the agent's own descriptor is copied. */
+/* The port can be opened only once, so this copies the agent's descriptor. */
 static int agent_port(void)
 {
 	char path[300], target[300];
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	expect_arguments(argc, argv, 2, usage);
 	bytes = strtoull(argv[2], &end, 10);
 	if (*end || end == argv[2])
-		errx(EXIT_FAILURE, "`%s' is no number of bytes", argv[2]);
+		errx(EXIT_FAILURE, "`%s' is not a number of bytes", argv[2]);
 	if (!strcmp(argv[1], "-"))
 		fd = STDOUT_FILENO;
 	else if (!strcmp(argv[1], "port"))
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 		if (bytes && left < want)
 			want = left;
 		done = write(fd, lines, want);
-		/* The agent's port does not block; it is full now and then. */
+		/* The agent's port does not block: retry while it is full. */
 		if (done < 0 && !strcmp(argv[1], "port"))
 			done = 0;
 		else if (done < 0)

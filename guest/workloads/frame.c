@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Gives the loopback device a hardware address, and has it carry one frame.
+ * Sets the hardware address of the loopback device, and sends one frame over it.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -16,13 +16,13 @@
 
 #include "arguments.h"
 
-/* For experiments: nobody else listens to it. */
+/* For experiments: nothing else listens to it. */
 #define PROTOCOL ETH_P_802_EX1
 
 static const char usage[] =
 	"Usage: frame ADDRESS\n"
 	"\n"
-	"Gives lo the hardware address ADDRESS, sends a frame to it and receives it.\n";
+	"Sets the hardware address of lo to ADDRESS, sends it a frame and receives it.\n";
 
 static void read_address(unsigned char *address, const char *text)
 {
@@ -34,7 +34,7 @@ static void read_address(unsigned char *address, const char *text)
 		errx(EXIT_FAILURE, "`%s` is not a hardware address", text);
 }
 
-/* A socket for frames of lo, which is up and has the address. */
+/* Sets lo's address and brings it up; returns a socket for its frames. */
 static int packet_socket(const unsigned char *address)
 {
 	struct ifreq request = { .ifr_name = "lo" };
@@ -43,12 +43,12 @@ static int packet_socket(const unsigned char *address)
 		.sll_protocol = htons(PROTOCOL),
 		.sll_ifindex = if_nametoindex("lo"),
 	};
-	/* None before it is bound, which would be those of every device. */
+	/* Protocol 0 until bind(): else it receives frames of every device. */
 	int fd = socket(AF_PACKET, SOCK_RAW, 0);
 
 	if (fd == -1)
 		err(EXIT_FAILURE, "packet socket");
-	/* Only a device that is down takes an address. */
+	/* The address can only be set while the device is down. */
 	request.ifr_flags = 0;
 	if (ioctl(fd, SIOCSIFFLAGS, &request))
 		err(EXIT_FAILURE, "lo down");

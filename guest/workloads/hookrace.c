@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Registers a hook and unregisters it, over and over, while every CPU calls the
- * hooked functions. Nothing is timed: each round waits until
- * every CPU has called each function under the hook, and again after it.
+ * hooked functions. Nothing is timed: each round waits until every CPU has
+ * called each function while it is hooked, and again afterwards.
  *
- * Unregistering waits until every task was somewhere else, a quarter of a
- * second, whatever the hook is on. So it is on several functions at once.
+ * Unregistering waits for an RCU tasks grace period, a quarter of a second,
+ * however many functions are hooked. So the hook is on several at once.
  *
- * An emulator may go on with what it translated from a function before that
- * was patched: with several threads QEMU 7.2 does so in about one round of two
- * hundred, until the function is patched again, and with one thread it was not
- * seen to. A round whose hook was not called says nothing of the end of calls,
- * so it does not count, and it is told of.
+ * An emulator may keep running code that it translated before a function was
+ * patched: with several threads QEMU 7.2 does so in about one round of 200,
+ * until the function is patched again; with one thread this was not seen. A
+ * round whose hook was not called proves nothing about late calls, so it does
+ * not count, and is reported.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -38,18 +38,18 @@
 static const char usage[] =
 	"Usage: hookrace ROUNDS\n"
 	"\n"
-	"ROUNDS times registers a hook of the module ftracehook on eight functions and\n"
-	"unregisters it, while each CPU calls them by writing to an eventfd and reading\n"
-	"from it. Rounds in which not every call is hooked do not count; if they are\n"
-	"more than one in ten, something is wrong.\n";
+	"Registers a hook of the module ftracehook on eight functions and unregisters\n"
+	"it, ROUNDS times, while each CPU calls them by writing to an eventfd and\n"
+	"reading from it. Rounds in which not every call is hooked do not count; more\n"
+	"than one in ten of them is an error.\n";
 
-/* What one write and one read of an eventfd call once each, at least. */
+/* Functions that a write and a read of an eventfd call at least once. */
 #define FUNCTIONS 8
 #define HOOKED \
 	"__arm64_sys_write,ksys_write,vfs_write,eventfd_write," \
 	"ksys_read,vfs_read,eventfd_read,rw_verify_area"
 
-/* How many writes each CPU has made. */
+/* The number of writes on each CPU. */
 static _Atomic uint64_t *writes;
 static long cpus;
 
@@ -62,7 +62,7 @@ static void command(const char *text)
 	close(fd);
 }
 
-/* How often the only hook was hit. */
+/* Returns the number of hits of the only hook. */
 static uint64_t hits(void)
 {
 	FILE *file = fopen(DIRECTORY "hits", "r");
@@ -75,8 +75,8 @@ static uint64_t hits(void)
 }
 
 /*
- * Calls between two pauses. Without a pause a task never goes to sleep by
- * itself, which is what unregistering waits for: most of a second (6.1).
+ * Calls between two pauses. Without pauses the tasks never sleep voluntarily,
+ * which unregistering waits for; it then takes most of a second (6.1).
  */
 #define BURST 64
 #define PAUSE_US 1000
@@ -89,7 +89,7 @@ static void write_on(int cpu)
 	int efd;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* All that nobody else wants of the CPU. */
+	/* Uses only CPU time that no other task needs. */
 	setpriority(PRIO_PROCESS, 0, 19);
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
@@ -105,7 +105,7 @@ static void write_on(int cpu)
 	}
 }
 
-/* Until each CPU has made a whole write from beginning to end. */
+/* Waits until each CPU has made a whole write from beginning to end. */
 static void wait_for_all(void)
 {
 	uint64_t before[CPUS_MAX];
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 		before = hits();
 		wait_for_all();
 		seen = hits() >= before + cpus * FUNCTIONS;
-		/* Unregisters it; when that returns nothing may call it. */
+		/* Unregisters it; afterwards nothing may call it. */
 		command("race disable");
 		wait_for_all();
 		command("race enable");
@@ -162,6 +162,6 @@ int main(int argc, char **argv)
 		warnx("%lu more rounds, in which the hook was not called",
 		      unseen);
 	printf("%lu rounds on %ld CPUs\n", rounds, cpus);
-	/* The writers end with their parent. */
+	/* The writers are killed when their parent exits. */
 	return EXIT_SUCCESS;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kills PID 1, which no signal can: it is made to jump to address 0.
+ * Kills PID 1, which no signal can, by making it jump to address 0.
  */
 #include <elf.h>
 #include <err.h>
@@ -15,7 +15,7 @@
 static const char usage[] =
 	"Usage: kill-init\n"
 	"\n"
-	"Has PID 1 jump to address 0, by ptrace(2). The kernel panics.\n";
+	"Makes PID 1 jump to address 0, with ptrace(2). The kernel panics.\n";
 
 int main(int argc, char **argv)
 {

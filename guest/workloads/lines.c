@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts the lines of a file that are no comments, and keeps nothing of them:
- * the least that reading a file as text can cost.
+ * Counts the lines of a file that are not comments, without storing them: the
+ * minimum cost of reading a file as text.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 static const char usage[] =
 	"Usage: lines FILE\n"
 	"\n"
-	"Prints how many lines of FILE do not begin with a `#`.\n";
+	"Prints the number of lines of FILE that do not begin with `#`.\n";
 
 static unsigned long count(int fd)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A place for a uprobe, and a constant for it to fetch from this file.
+ * A function for a uprobe, a constant in this file for it to fetch, and a
+ * reference counter for it to increment.
  */
 #include <elf.h>
 #include <err.h>
@@ -16,19 +17,23 @@
 static const char usage[] =
 	"Usage: marked COUNT\n"
 	"\n"
-	"Says where in its file the function and the constant are, and half way to the\n"
-	"constant from the file's begin, then calls the function COUNT times.\n";
+	"Prints the file offsets of the function and the constant, half the offset of\n"
+	"the constant, the file offset and the value of the reference counter, then\n"
+	"calls the function COUNT times.\n";
 
-/* Even, and 4 bytes on their own, so that half of its place is one, too. */
+/* Aligned to 8 bytes, so that half its offset is aligned, too. */
 static const uint32_t mark __attribute__((aligned(8))) = 0x6b72616d;
 
-/* Where the uprobe goes. */
+/* In a section of its own, as in programs with SDT probes: in .bss it would not be in the file. */
+static volatile uint16_t references __attribute__((section(".probes")));
+
+/* The function to probe. */
 static void __attribute__((noinline)) marked(void)
 {
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The segment that has an address. */
+/* Returns the segment that contains an address. */
 static const Elf64_Phdr *segment(uintptr_t address)
 {
 	const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
@@ -41,7 +46,7 @@ static const Elf64_Phdr *segment(uintptr_t address)
 	errx(EXIT_FAILURE, "%#" PRIxPTR " is in no segment", address);
 }
 
-/* An address's place in the file. The program is linked to where it runs. */
+/* Returns the file offset of an address. The program runs where it is linked. */
 static uintptr_t place(uintptr_t address)
 {
 	const Elf64_Phdr *header = segment(address);
@@ -57,15 +62,17 @@ int main(int argc, char **argv)
 
 	expect_arguments(argc, argv, 1, usage);
 	count = integer(argv[1]);
-	/* A uprobe takes the file for mapped as the function is. */
+	/* A uprobe assumes that the whole file is mapped like the function. */
 	if (constant - place(constant) != function - place(function))
-		errx(EXIT_FAILURE, "function and constant are mapped at distances of their own");
+		errx(EXIT_FAILURE, "function and constant are mapped at different distances");
 	memcpy(&half, (const char *)function - place(function) + place(constant) / 2, sizeof(half));
 	if (half == mark)
-		errx(EXIT_FAILURE, "half way to the constant is the same");
+		errx(EXIT_FAILURE, "the value at half the offset of the constant is the same");
 	printf("function at %#" PRIxPTR "\n", place(function));
 	printf("constant at %#" PRIxPTR "\n", place(constant));
 	printf("half way %#" PRIxPTR "\n", place(constant) / 2);
+	printf("counter at %#" PRIxPTR "\n", place((uintptr_t)&references));
+	printf("%u references\n", (unsigned int)references);
 	while (count--)
 		marked();
 	return EXIT_SUCCESS;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Two processes on two CPUs write 1, 2, 3, ... to each other's eventfd in
- * turn, each only after it has read the number before. Whatever the CPUs'
- * buffers hold of it has one true order.
+ * turn, each only after it has read the previous number. So the events in the
+ * per-CPU buffers have one true order.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -22,9 +22,9 @@ static const char usage[] =
 	"Usage: pingpong [--fifo|--nice] NUMBERS\n"
 	"\n"
 	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
-	"NUMBERS to each other in turn, each after it has read the one before.\n"
-	"With --fifo the one on CPU 1 is a real-time task, with --nice it is one of\n"
-	"higher priority that is not.\n";
+	"NUMBERS to each other in turn, each after it has read the previous one.\n"
+	"With --fifo the one on CPU 1 is a real-time task, with --nice it is a normal\n"
+	"task of higher priority.\n";
 
 static void run_on(int cpu)
 {
@@ -67,7 +67,7 @@ static void run_before_others(void)
 		err(EXIT_FAILURE, "cannot run at nice -10");
 }
 
-/* Sends one half of the numbers and receives the other. */
+/* Sends every second number and receives the others. */
 static void play(int to, int from, uint64_t numbers, uint64_t first)
 {
 	uint64_t value;

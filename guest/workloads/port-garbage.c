@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes what is no message to the port by which PID 1 talks to the host, as
- * a driver or a program with a wild pointer might.
+ * Writes garbage to the port over which PID 1 talks to the host, like a driver
+ * or a program with a wild pointer.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -15,9 +15,9 @@
 static const char usage[] =
 	"Usage: port-garbage\n"
 	"\n"
-	"Takes a copy of PID 1's descriptor of a virtio port, and writes to it.\n";
+	"Copies PID 1's descriptor of a virtio port, and writes garbage to it.\n";
 
-/* The number of PID 1's descriptor of /dev/vport*, or -1. */
+/* Returns the number of PID 1's descriptor of /dev/vport*, or -1. */
 static int find_port(void)
 {
 	char path[64], target[64];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Powers the machine off, and does nothing else. As the /init of an initramfs
- * it is what a boot is measured against: the least that any boot takes.
+ * it gives the minimum time of a boot, as a baseline for measurements.
  */
 #include <err.h>
 #include <stdio.h>

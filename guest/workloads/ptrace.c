@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Traces its child, in one way each time, and tells what ptrace(2) and
- * waitpid(2) showed of it.
+ * Traces its child in one of several ways, and prints what ptrace(2) and
+ * waitpid(2) report.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -23,21 +23,21 @@
 static const char usage[] =
 	"Usage: ptrace attach|seize|interrupt|syscall|replace|refused\n"
 	"\n"
-	"attach      stops a child, then leaves it to itself\n"
+	"attach      stops a child, then detaches from it\n"
 	"seize       traces a child without stopping it\n"
 	"interrupt   does that, then stops it\n"
-	"syscall     stops a child as each of its system calls begins and ends\n"
-	"replace     puts another system call in place of one\n"
-	"refused     tries to trace what must not be traced\n";
+	"syscall     stops a child at entry and exit of each of its system calls\n"
+	"replace     replaces a system call by another\n"
+	"refused     tries to trace tasks that cannot be traced\n";
 
-/* The child reads its end from one pipe, and writes to the other. */
+/* A child, with the parent's ends of the pipes to it and from it. */
 struct child {
 	pid_t pid;
 	int to;
 	int from;
 };
 
-/* Answers each byte until there are no more. */
+/* Answers each byte until end of file. */
 static void answer_bytes(int in, int out)
 {
 	char byte;
@@ -50,7 +50,7 @@ static void answer_bytes(int in, int out)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Comes back when the child has answered, and so is about to sleep or does. */
+/* Waits for an answer of the child, which then sleeps or is about to. */
 static void hear(const struct child *child)
 {
 	char byte;
@@ -117,7 +117,7 @@ static struct child start_seized(void)
 	int status;
 
 	trace(PTRACE_SEIZE, child.pid, 0, PTRACE_O_EXITKILL);
-	/* Twice, so that it has come back from where it was when it was seized. */
+	/* Twice, so that it has left the system call in which it was seized. */
 	call(&child);
 	call(&child);
 	if (waitpid(child.pid, &status, __WALL | WNOHANG))
@@ -150,13 +150,16 @@ static int interrupt(void)
 
 static void part_syscalls(void)
 {
-	/* One that succeeds, one that does not, and one that does not come back. */
+	/* One that succeeds, one that fails, and one that does not return. */
 	syscall(SYS_getppid);
 	syscall(SYS_close, -1);
 	syscall(SYS_exit_group, 7);
 }
 
-/* Tells of a stop at a system call; whether one begins. x7 says the same as ptrace. */
+/*
+ * Prints a system call stop, and returns whether it is an entry, on which x7 must
+ * agree with ptrace.
+ */
 static int tell_syscall(pid_t pid)
 {
 	const struct user_regs_struct regs = registers(pid);
@@ -185,7 +188,7 @@ static int syscall_stops(void)
 		trace(PTRACE_SYSCALL, pid, 0, 0);
 		status = wait_for(pid);
 		if (!WIFSTOPPED(status)) {
-			printf("ended with %d behind %d stops\n", WEXITSTATUS(status), stops);
+			printf("ended with %d after %d stops\n", WEXITSTATUS(status), stops);
 			return EXIT_SUCCESS;
 		}
 		expect_stop(status, SIGTRAP | 0x80);

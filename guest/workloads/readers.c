@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Threads that are all inside of read(2) on one eventfd at the same time. Only
- * when every one sleeps there does the first of them get something to read, so
- * that as many calls are in flight as there are threads.
+ * Threads that are all in read(2) on one eventfd at the same time. Nothing is
+ * written to it before all of them sleep there, so that there are as many calls
+ * in flight as threads.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -31,7 +31,7 @@ static int efd;
 
 struct reader {
 	pthread_t thread;
-	/* Its thread id, as soon as nothing but read(2) is left to sleep in. */
+	/* Its thread ID, set when only read(2) is left to sleep in. */
 	atomic_int tid;
 };
 
@@ -46,7 +46,7 @@ static void *read_once(void *argument)
 	return NULL;
 }
 
-/* Whether a thread of this process sleeps, by its state in /proc. */
+/* Returns whether a thread of this process sleeps, by its state in /proc. */
 static int sleeps(int tid)
 {
 	char path[64];
@@ -58,7 +58,7 @@ static int sleeps(int tid)
 	stat = fopen(path, "r");
 	if (!stat)
 		err(EXIT_FAILURE, "cannot open `%s`", path);
-	/* The name in the second field has no blank: it is this program's. */
+	/* The second field is this program's name, which has no blank. */
 	fields = fscanf(stat, "%*d %*s %c", &state);
 	fclose(stat);
 	if (fields != 1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Has the kernel read an eventfd of the semaphore kind, as a client that
- * leaves its wait queue does, and tells what that gave and what is left.
+ * Makes the kernel read a semaphore eventfd, like a client that leaves the wait
+ * queue, and prints the result and the remaining count.
  */
 #include <err.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 static const char usage[] =
 	"Usage: semaphore COUNT READS\n"
 	"\n"
-	"Makes an eventfd with EFD_SEMAPHORE and COUNT, and writes its number READS\n"
-	"times to /sys/kernel/debug/efdleave, the file of the module efdleave.\n";
+	"Creates an eventfd with EFD_SEMAPHORE and COUNT, and writes its descriptor\n"
+	"READS times to /sys/kernel/debug/efdleave, the file of the module efdleave.\n";
 
 static uint64_t left(int efd)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Types on a pseudo terminal. What is typed goes by way of a kernel worker.
+ * Types on a pseudoterminal. The input passes through a kernel worker.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -15,8 +15,8 @@
 static const char usage[] =
 	"Usage: terminal LINE...\n"
 	"\n"
-	"Types each LINE on the keyboard's side of a pseudo terminal, and prints it as\n"
-	"it is read on the other side, before it types the next.\n";
+	"Types each LINE at the master of a pseudoterminal, and prints it as read from\n"
+	"the slave before typing the next.\n";
 
 static void pass(int keyboard, int shell, const char *line)
 {
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	}
 	keyboard = posix_openpt(O_RDWR | O_NOCTTY);
 	if (keyboard == -1 || grantpt(keyboard) || unlockpt(keyboard))
-		err(EXIT_FAILURE, "no pseudo terminal");
+		err(EXIT_FAILURE, "no pseudoterminal");
 	shell = open(ptsname(keyboard), O_RDWR | O_NOCTTY);
 	if (shell == -1)
 		err(EXIT_FAILURE, "%s", ptsname(keyboard));

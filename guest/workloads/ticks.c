@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program with a user event: `tick`, a u32 called count. It writes one for
- * each of its arguments, if someone records them.
+ * A program with a user event: `tick`, with a u32 named count. It writes one per
+ * argument while the event is enabled.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include "arguments.h"
 
-/* As in linux/user_events.h, which cross compilers' headers may not have. */
+/* As in linux/user_events.h, which a cross compiler's headers may lack. */
 struct user_reg {
 	uint32_t size;
 	uint8_t enable_bit;
@@ -31,8 +31,8 @@ struct user_reg {
 static const char usage[] =
 	"Usage: ticks NUMBER...\n"
 	"\n"
-	"Registers the user event `tick u32 count` and writes one with each NUMBER,\n"
-	"as long as it is enabled; says how many were.\n";
+	"Registers the user event `tick u32 count`, writes one with each NUMBER while\n"
+	"the event is enabled, and prints how many it wrote.\n";
 
 /* The kernel sets bit 0 while the event is enabled anywhere. */
 static volatile uint32_t enabled;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What those have in common that trace a child of theirs. The child calls
- * itself "tracee".
+ * Common code of the workloads that trace their child. The child names itself
+ * "tracee".
  */
 #ifndef TRACEE_H
 #define TRACEE_H
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* More stops than any of these takes. */
+/* More stops than any of the workloads needs. */
 #define STOPS_MAX 64
 
 static inline void trace(int request, pid_t pid, uintptr_t addr, uintptr_t data)
@@ -38,7 +38,7 @@ static inline int wait_for(pid_t pid)
 	return status;
 }
 
-/* The child must have stopped for this; an event is in the bits above the signal. */
+/* Fails unless the child stopped for this signal (event in the bits above). */
 static inline void expect_stop(int status, int wanted)
 {
 	if (!WIFSTOPPED(status))
@@ -65,7 +65,7 @@ static inline void name_tracee(void)
 		err(EXIT_FAILURE, "prctl");
 }
 
-/* A child that is traced, and has stopped between making ready and its part. */
+/* Starts a traced child, which has stopped between make_ready() and part(). */
 static inline pid_t start_traced(void (*make_ready)(void), void (*part)(void))
 {
 	pid_t pid = fork();
@@ -102,7 +102,7 @@ static inline struct user_regs_struct registers(pid_t pid)
 	return regs;
 }
 
-/* One of the ways in which a program traces. */
+/* A way of tracing. */
 struct way {
 	const char *name;
 	int (*run)(void);
@@ -113,7 +113,7 @@ static inline int go(const struct way *ways, size_t count, const char *name)
 {
 	size_t i;
 
-	/* Lines, so that a child's end writes none of its parent's once more. */
+	/* Line-buffered, so that a child does not repeat its parent's output. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (i = 0; i < count; i++) {
 		if (!strcmp(ways[i].name, name))

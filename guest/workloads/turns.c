@@ -2,9 +2,8 @@
 /*
  * Makes very many system calls and task switches, the same number every time.
  *
- * On each CPU a pair of processes hands a turn to and fro over two eventfds.
- * Both are pinned to the CPU, so each turn is a write, a read that sleeps, a
- * wake-up and a switch.
+ * On each CPU, two processes take turns over two eventfds. Both are pinned to
+ * the CPU, so each turn is a write, a read that sleeps, a wakeup and a switch.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -22,7 +21,7 @@
 static const char usage[] =
 	"Usage: turns ROUNDS\n"
 	"\n"
-	"On each CPU two processes hand a turn to each other and back, ROUNDS times.\n";
+	"On each CPU two processes pass a turn to each other and back, ROUNDS times.\n";
 
 static void pin(int cpu)
 {

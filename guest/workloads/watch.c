@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Watches bytes with a hardware watchpoint, writes to each of sixteen, and
- * tells which of them it saw.
+ * prints which writes it saw.
  */
 #include <err.h>
 #include <errno.h>
@@ -20,8 +20,8 @@
 static const char usage[] =
 	"Usage: watch OFFSET LENGTH\n"
 	"\n"
-	"Watches LENGTH of 16 bytes from OFFSET on, writes each of them, and prints\n"
-	"those whose write was seen, or why they cannot be watched.\n";
+	"Watches LENGTH of 16 bytes from OFFSET on, writes to each of the 16, and\n"
+	"prints those whose write was seen, or why they cannot be watched.\n";
 
 static volatile unsigned char bytes[16] __attribute__((aligned(16)));
 

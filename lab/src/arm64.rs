@@ -1,16 +1,16 @@
-//! Instructions of arm64: the few that the kernel patches in, and any as text.
+//! Encodes the arm64 instructions that the kernel patches in, and disassembles any instruction.
 
-use crate::trace::Symbols;
+use trace::Symbols;
 use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Operand};
 
-/// Does nothing.
+/// The `nop` instruction.
 pub const NOP: u32 = 0xd503_201f;
 
-/// Landing pads, which a function may begin with: `bti c`, `bti j`, `bti jc`.
+/// Landing pads at the start of functions: `bti c`, `bti j`, `bti jc`.
 pub const BTI: [u32; 3] = [0xd503_245f, 0xd503_249f, 0xd503_24df];
 
-/// Instructions that have a name here: those that arm64 kernels patch, or patch away.
+/// Instructions that can be referred to by name: those that arm64 kernels patch in or replace.
 pub const NAMED: [(&str, u32); 8] = [
     ("nop", NOP),
     ("mov x9, x30", 0xaa1e_03e9),
@@ -22,17 +22,17 @@ pub const NAMED: [(&str, u32); 8] = [
     ("autiasp", 0xd503_23bf),
 ];
 
-/// Bits that all branches of a kind have, above the 26 of the offset.
+/// The bits common to all branches of a kind, above the 26 bits of the offset.
 const B: u32 = 0x1400_0000;
 const BL: u32 = 0x9400_0000;
 const OFFSET: u32 = 0x03ff_ffff;
 
-/// `b` from `at` to `target`, both whole instructions within 128 MiB of one another.
+/// Encodes `b` from `at` to `target`, both aligned instructions within 128 MiB of one another.
 pub fn branch(at: u64, target: u64) -> u32 {
     B | offset(at, target)
 }
 
-/// `bl` from `at` to `target`, as [`branch`].
+/// Encodes `bl` from `at` to `target`, like [`branch`].
 pub fn branch_link(at: u64, target: u64) -> u32 {
     BL | offset(at, target)
 }
@@ -41,29 +41,29 @@ fn offset(at: u64, target: u64) -> u32 {
     (target.wrapping_sub(at) >> 2) as u32 & OFFSET
 }
 
-/// Whether it is a `b`.
+/// Returns whether it is a `b`.
 pub fn is_branch(word: u32) -> bool {
     word & !OFFSET == B
 }
 
-/// Whether it is a `bl`.
+/// Returns whether it is a `bl`.
 pub fn is_branch_link(word: u32) -> bool {
     word & !OFFSET == BL
 }
 
-/// Where a `b` or `bl` at `at` goes.
+/// Returns the target of a `b` or `bl` at `at`.
 pub fn target(at: u64, word: u32) -> Option<u64> {
-    // The offset's sign is its topmost bit, of 26.
+    // The sign of the offset is the topmost of its 26 bits.
     let offset = i64::from((word & OFFSET) << 6) << 32 >> 36;
     (is_branch(word) || is_branch_link(word)).then(|| at.wrapping_add_signed(offset))
 }
 
-/// `brk` with its number.
+/// Encodes `brk` with an immediate.
 pub fn brk(number: u16) -> u32 {
     0xd420_0000 | u32::from(number) << 5
 }
 
-/// `d503201f  nop`, a branch with the symbol it goes to.
+/// Formats an instruction as `d503201f  nop`, a branch with the symbol of its target.
 pub fn shown(address: u64, word: u32, symbols: &Symbols) -> String {
     format!("{word:08x}  {}", disassembled(address, word, symbols))
 }
@@ -84,9 +84,9 @@ fn disassembled(address: u64, word: u32, symbols: &Symbols) -> String {
         Operand::PCOffset(offset) => Some(*offset),
         _ => None,
     });
-    // `$+0x40` is last wherever it is.
+    // `$+0x40` is always the last operand.
     let (Some(offset), Some((before, _))) = (offset, text.split_once('$')) else { return text };
-    // adrp counts in pages, from its own.
+    // The offset of adrp is relative to its page.
     let from = if before.starts_with("adrp") { address & !0xfff } else { address };
     let target = from.wrapping_add_signed(offset);
     match symbols.resolve(target) {

@@ -1,24 +1,24 @@
-//! Scenario × Kernel → what it arms, does and expects, in words. No guest is started for it.
+//! Scenario × Kernel → a description of what it arms, does and expects. No guest is started.
 
 use crate::{
+    fit::{ProbeLocation, Resolver, Unfit, fit, resolve_probes},
     kernel::Kernel,
-    plan::{cmdline, unmet},
-    probe::{Place, Resolver, Unfit, fit},
+    plan::cmdline,
     scenario::{
-        EventSpec, FetchArg, Fresh, Probe, ProbeKind, Scenario, Span, Told, TraceSetup, UserPlaces, Written,
-        asked,
+        Boot, Describe, EventSpec, FetchArg, Probe, ProbeKind, Scenario, Timespan, TraceSetup, UserPlaces,
+        Written, requirements,
     },
 };
 use anyhow::Result;
 use std::fmt::Write;
 
-/// The most places of a function that are listed.
+/// Maximum number of addresses of a function that are listed.
 const PLACES_SHOWN: usize = 4;
 
 /// Explains the scenario called `name`, as `kernel` would run it.
 ///
 /// # Errors
-/// The kernel's files cannot be read.
+/// Fails if the kernel's files cannot be read.
 pub fn explain(name: &str, scenario: &Scenario, kernel: &Kernel) -> Result<String> {
     let mut out = format!("{name}\n  {}\n\n", scenario.summary);
     out += &supported(scenario, kernel)?;
@@ -28,18 +28,18 @@ pub fn explain(name: &str, scenario: &Scenario, kernel: &Kernel) -> Result<Strin
         armed.push(armed_event(scenario, event, kernel)?);
     }
     numbered("armed before the first step", armed, &mut out);
-    numbered("steps, in order", told(&scenario.steps), &mut out);
-    let mut expected = told(&scenario.expect);
+    numbered("steps, in order", sentences(&scenario.steps), &mut out);
+    let mut expected = sentences(&scenario.expect);
     expected.extend(end(scenario));
-    numbered("expected of the whole", expected, &mut out);
+    numbered("expectations", expected, &mut out);
     Ok(out)
 }
 
-fn told<T: Told>(parts: &[Written<T>]) -> Vec<String> {
-    parts.iter().map(|part| part.told()).collect()
+fn sentences<T: Describe>(parts: &[Written<T>]) -> Vec<String> {
+    parts.iter().map(|part| part.describe()).collect()
 }
 
-/// A heading and what stands below it; further lines of an item are below its first.
+/// Writes a heading and its items; further lines of an item are indented below its first.
 fn numbered(heading: &str, items: Vec<String>, out: &mut String) {
     if items.is_empty() {
         return;
@@ -50,33 +50,29 @@ fn numbered(heading: &str, items: Vec<String>, out: &mut String) {
     }
 }
 
-/// Whether the kernel has what the scenario needs, and what that is.
+/// Describes the requirements of the scenario and whether the kernel meets them.
 fn supported(scenario: &Scenario, kernel: &Kernel) -> Result<String> {
     let named = match kernel.name == kernel.version.to_string() {
         true => kernel.name.clone(),
-        false => format!("{}, which is {}", kernel.name, kernel.version),
+        false => format!("{} ({})", kernel.name, kernel.version),
     };
-    let versions = scenario.requires.kernel.iter().map(|versions| format!("a kernel {versions}"));
+    let versions = scenario.requires.kernel.iter().map(|versions| format!("kernel {versions}"));
     let config = scenario.requires.config.iter().map(|symbol| format!("CONFIG_{}", symbol.as_str()));
     let required: Vec<_> = versions.chain(config).collect();
     let requires = match required.is_empty() {
-        true => "it requires nothing of it".to_owned(),
-        false => format!("it requires {}", required.join(", ")),
+        true => "no requirements".to_owned(),
+        false => format!("requires {}", required.join(", ")),
     };
-    let lacking = match unmet(scenario, kernel) {
-        Some(reason) => Some(Unfit::Unsupported(reason)),
-        None => fit(scenario, kernel)?.err(),
-    };
-    Ok(match lacking {
-        None => format!("on {named}: {requires}, all of which is there\n"),
+    Ok(match fit(scenario, kernel)?.err() {
+        None => format!("supported on {named}: {requires}\n"),
         Some(Unfit::Unsupported(reason)) => format!("unsupported on {named}: {reason}\n  {requires}\n"),
         Some(Unfit::Invalid(reason)) => format!("fails on {named} before it runs: {reason}\n  {requires}\n"),
     })
 }
 
-/// What it runs on.
+/// Describes the machine.
 fn machine(scenario: &Scenario) -> Vec<String> {
-    let mut machine = vec![match (&scenario.userland, scenario.fresh) {
+    let mut machine = vec![match (&scenario.userland, scenario.boot) {
         (Some(userland), _) => {
             let packages = userland.packages.iter().map(|package| format!(", {}", package.as_str()));
             format!(
@@ -85,8 +81,8 @@ fn machine(scenario: &Scenario) -> Vec<String> {
                 packages.collect::<String>()
             )
         }
-        (None, Fresh::Snapshot) => "restored from the snapshot of a booted guest".to_owned(),
-        (None, Fresh::Boot) => "boots for this scenario alone".to_owned(),
+        (None, Boot::Snapshot) => "restored from the snapshot of a booted guest".to_owned(),
+        (None, Boot::Fresh) => "boots for this scenario alone".to_owned(),
     }];
     let parameters = cmdline(scenario);
     if !parameters.is_empty() {
@@ -98,17 +94,17 @@ fn machine(scenario: &Scenario) -> Vec<String> {
     let modules = scenario.modules();
     if !modules.is_empty() {
         let names: Vec<_> = modules.iter().map(|module| format!("`{module}`")).collect();
-        machine.push(format!("modules that are built for this kernel: {}", names.join(", ")));
+        machine.push(format!("modules built for this kernel: {}", names.join(", ")));
     }
     if scenario.reads_memory() {
-        machine.push("its memory is read with drgn, which has to be there".to_owned());
+        machine.push("its memory is read with drgn, which must be installed".to_owned());
     }
-    let timeout = Span(scenario.timeout);
-    machine.push(format!("the steps may take {timeout} together, in the time of the reference machine"));
+    let timeout = Timespan(scenario.timeout);
+    machine.push(format!("time limit for all steps: {timeout} on the reference machine"));
     machine
 }
 
-/// What of the trace is no event.
+/// Describes the parts of `trace:` other than events.
 fn setup(trace: &TraceSetup) -> Vec<String> {
     let TraceSetup { tracer, functions, notrace, graph_functions, options, clock, buffer_kb, events: _ } =
         trace;
@@ -118,32 +114,33 @@ fn setup(trace: &TraceSetup) -> Vec<String> {
             lines.push(format!("{what} {}", places.join(", ")));
         }
     };
-    of("the tracer", tracer.iter().map(|line| line.as_str()).collect());
-    of("it traces only", functions.iter().map(|line| line.as_str()).collect());
-    of("it never traces", notrace.iter().map(|line| line.as_str()).collect());
-    of("it graphs what is called by", graph_functions.iter().map(|line| line.as_str()).collect());
+    of("tracer", tracer.iter().map(|line| line.as_str()).collect());
+    of("traces only", functions.iter().map(|line| line.as_str()).collect());
+    of("never traces", notrace.iter().map(|line| line.as_str()).collect());
+    of("graphs the calls of", graph_functions.iter().map(|line| line.as_str()).collect());
     for (option, on) in options {
-        lines.push(format!("the option {} is {}", option.as_str(), if on.0 { "on" } else { "off" }));
+        lines.push(format!("option {} is {}", option.as_str(), if on.0 { "on" } else { "off" }));
     }
-    lines.extend(clock.map(|clock| format!("times by the clock {}", clock.name())));
-    lines.extend(buffer_kb.map(|size| format!("ring buffers of {size} KiB for each CPU")));
+    lines.extend(clock.map(|clock| format!("timestamps from the clock {}", clock.name())));
+    lines.extend(buffer_kb.map(|size| format!("ring buffers of {size} KiB per CPU")));
     lines
 }
 
-/// An event: what it is, where that is in this kernel, what it fetches there, and the write that makes it.
+/// Describes an event: its kind, its address and arguments on this kernel, and the line that creates
+/// it.
 fn armed_event(scenario: &Scenario, event: &EventSpec, kernel: &Kernel) -> Result<String> {
-    let mut out = format!("{}:{}, {}", event.group(), event.name(), event.told());
-    for line in asked(event) {
+    let mut out = format!("{}:{}, {}", event.group(), event.name(), event.describe());
+    for line in requirements(event) {
         let _ = write!(out, "\n{line}");
     }
     if let Some(probe) = event.probe() {
         out += &place(probe, kernel)?;
     }
-    // The others' reasons are not this one's.
+    // The reasons of other events do not apply to this one.
     let mut alone = scenario.clone();
     alone.trace = TraceSetup { events: vec![event.clone()], ..TraceSetup::default() };
     alone.steps.clear();
-    let resolved = match fit(&alone, kernel)? {
+    let resolved = match resolve_probes(&alone, kernel)? {
         Ok(resolved) => resolved,
         Err(unfit) => {
             let _ = write!(out, "\nnot on this kernel: {}", unfit.reason());
@@ -172,12 +169,12 @@ fn armed_event(scenario: &Scenario, event: &EventSpec, kernel: &Kernel) -> Resul
 
 fn fetched(name: &str, path: &FetchArg, fetch: &FetchArg) -> String {
     match path.is_path() {
-        true => format!("\n{name} is {path}: {fetch} here"),
+        true => format!("\n{name} is {path}, on this kernel {fetch}"),
         false => format!("\n{name} is {path}"),
     }
 }
 
-/// Where a probe is in this kernel: its function's prototype and addresses.
+/// Describes a probe point on this kernel: its function's prototype and addresses.
 fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<String> {
     let kernels_own = match probe.kind {
         ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Fprobe | ProbeKind::Fexit => true,
@@ -188,11 +185,11 @@ fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<String> {
         return Ok(String::new());
     }
     if let Some((module, _)) = function.split_once(':') {
-        return Ok(format!("\nwhere the module {module} has it, once it is loaded"));
+        return Ok(format!("\nin the module {module}, at an address known once it is loaded"));
     }
     let mut out = String::new();
     if kernel.config().is_set("DEBUG_INFO_BTF")
-        && let Ok(resolver) = Resolver::new(kernel.types()?, function, Place::Entry)
+        && let Ok(resolver) = Resolver::new(kernel.types()?, function, ProbeLocation::Entry)
     {
         let _ = write!(out, "\n{}", resolver.prototype());
     }
@@ -202,7 +199,7 @@ fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<String> {
     Ok(out)
 }
 
-/// Where a function is, by a list of functions as /proc/kallsyms has it.
+/// Returns the addresses of a function, from a list in the format of /proc/kallsyms.
 fn addresses(function: &str, functions: &str) -> String {
     let mut words = functions.lines().map(|line| line.split(' '));
     let found = std::iter::from_fn(|| {
@@ -213,39 +210,40 @@ fn addresses(function: &str, functions: &str) -> String {
     });
     let found: Vec<_> = found.take(PLACES_SHOWN + 1).collect();
     match found.as_slice() {
-        [] => format!("there is no function `{function}` in this kernel"),
+        [] => format!("no function `{function}` in this kernel"),
         [only] => format!("at {only}"),
         several if several.len() > PLACES_SHOWN => {
-            format!("at more than {PLACES_SHOWN} places, the first of which is {}", several[0])
+            format!("at more than {PLACES_SHOWN} addresses, the first is {}", several[0])
         }
-        several => format!("at {} places: {}", several.len(), several.join(", ")),
+        several => format!("at {} addresses: {}", several.len(), several.join(", ")),
     }
 }
 
-/// What every scenario is asked for, and what this one asks for beside its expectations.
+/// Describes the conditions that apply to every scenario, and those of this one other than its
+/// expectations.
 fn end(scenario: &Scenario) -> Vec<String> {
     let mut end = Vec::new();
-    if let Some(dies) = &scenario.dies {
+    if let Some(dies) = &scenario.expect_panic {
         let frames: Vec<_> = dies.backtrace.iter().map(|frame| frame.as_str()).collect();
         let backtrace = match frames.is_empty() {
             true => String::new(),
             false => format!("; the backtrace in its memory has {}, innermost first", frames.join(", ")),
         };
         end.push(format!(
-            "the kernel panics in the last step, and says so: it {}{backtrace}",
-            dies.panic.told()
+            "the kernel panics in the last step; the message {}{backtrace}",
+            dies.panic.describe()
         ));
     }
     let patterns = |patterns: &mut dyn Iterator<Item = String>| patterns.collect::<Vec<_>>().join(", ");
-    let allowed = patterns(&mut scenario.allow.iter().map(Told::told));
-    let leaves = patterns(&mut scenario.leaves.iter().map(|pattern| format!("/{}/", pattern.0.as_str())));
+    let allowed = patterns(&mut scenario.allow.iter().map(Describe::describe));
+    let leaves = patterns(&mut scenario.may_leave.iter().map(|pattern| format!("/{}/", pattern.0.as_str())));
     end.push(match allowed.is_empty() {
         true => "no splat".to_owned(),
-        false => format!("no splat but these: {allowed}"),
+        false => format!("no splat except {allowed}"),
     });
     end.push(match leaves.is_empty() {
-        true => "no probe or hook is left behind whose module is gone".to_owned(),
-        false => format!("this may be left behind: {leaves}"),
+        true => "no module leaves a probe or hook behind when it is unloaded".to_owned(),
+        false => format!("may be left behind: {leaves}"),
     });
     if scenario.dump {
         end.push("the guest's memory is kept as `vmcore`".to_owned());
@@ -262,10 +260,10 @@ mod tests {
         let functions = "ffff800080000010 T one\nffff800080000020 t two\nffff800080000030 t two\n";
         let check = |function, expect: &str| assert_eq!(addresses(function, functions), expect);
         check("one", "at 0xffff800080000010");
-        check("two", "at 2 places: 0xffff800080000020, 0xffff800080000030");
-        check("on", "there is no function `on` in this kernel");
+        check("two", "at 2 addresses: 0xffff800080000020, 0xffff800080000030");
+        check("on", "no function `on` in this kernel");
         let many = "ffff800080000010 t f\n".repeat(9);
-        let expect = "at more than 4 places, the first of which is 0xffff800080000010";
+        let expect = "at more than 4 addresses, the first is 0xffff800080000010";
         assert_eq!(addresses("f", &many), expect);
     }
 }

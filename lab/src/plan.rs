@@ -1,76 +1,17 @@
 //! Scenario → [`Plan`]: the writes that arm its trace, in an order that the kernel accepts.
 //!
-//! A pure function. What is written where follows the kernel's Documentation/trace; nothing here
-//! knows of a guest.
+//! A pure function. Files and syntax follow the kernel's Documentation/trace; nothing here depends on a
+//! guest.
 
-use crate::{
-    families,
-    kernel::{Kernel, WITHOUT_VMLINUX},
-    scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup, UserPlaces, Wanted},
-};
+use crate::scenario::{DEFAULT_BUFFER_KB, EventSpec, KernelParameter, Scenario, TraceSetup, UserPlaces};
 use protocol::WriteMode;
 
-/// What a scenario requires and this kernel does not have, in words.
-pub fn unmet(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
-    let requires = &scenario.requires;
-    if let Some(versions) = &requires.kernel
-        && !versions.matches(&kernel.version)
-    {
-        return Some(format!("it is for kernels {versions}, and this one is {}", kernel.version));
-    }
-    if scenario.attaches_crash() && kernel.version.major >= 7 && !scenario.modules().is_empty() {
-        // "invalid structure member offset: module_num_gpl_syms", as soon as one is loaded (7.2).
-        return Some("crash 8.0.6, Debian 13's, does not read the modules of kernels from 7.0".to_owned());
-    }
-    if let Some(reason) = unmounted(scenario, kernel).or_else(|| unshipped(scenario, kernel)) {
-        return Some(reason);
-    }
-    if let Some(reason) = families::unmet(&scenario.trace, &kernel.version, kernel.config()) {
-        return Some(reason);
-    }
-    let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
-    let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
-    let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
-    Some(format!("CONFIG_{missing} is not set in this kernel"))
-}
-
-/// A userland's root is mounted before anything could load a module for it.
-fn unmounted(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
-    scenario.userland.as_ref()?;
-    let version = (kernel.version.major, kernel.version.minor);
-    // mount_root() knows of other file systems since 5.15.
-    if version < (5, 15) && !kernel.config().is_set("BLOCK") {
-        return Some(
-            "before 5.15 a kernel without CONFIG_BLOCK mounts no root, and so no userland".to_owned(),
-        );
-    }
-    let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
-    let missing = missing.into_iter().find(|symbol| kernel.config().get(symbol) != Some("y"))?;
-    Some(format!("CONFIG_{missing} is not built into this kernel, which cannot mount a userland then"))
-}
-
-/// What a kernel that is as it was shipped does not have.
-fn unshipped(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
-    if !kernel.is_shipped() {
-        return None;
-    }
-    let is_sample = |wanted: &Wanted| matches!(wanted, Wanted::Sample(_));
-    if scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash() {
-        return Some(WITHOUT_VMLINUX.to_owned());
-    }
-    if !scenario.selftests().is_empty() {
-        return Some("this kernel was shipped without its source, which has the selftests".to_owned());
-    }
-    let samples = scenario.modules().iter().any(is_sample);
-    samples.then(|| "this kernel was shipped without its samples".to_owned())
-}
-
-/// Where a tracing instance is, relative to tracefs; the top-level one is `""`.
+/// Returns the directory of a tracing instance, relative to tracefs; the top-level one is `""`.
 pub(crate) fn directory(instance: Option<&str>) -> String {
     instance.map(|name| format!("instances/{name}")).unwrap_or_default()
 }
 
-/// A file of a tracing instance, relative to tracefs.
+/// Returns the path of a file of a tracing instance, relative to tracefs.
 pub(crate) fn below(instance: Option<&str>, file: &str) -> String {
     match instance {
         Some(name) => format!("instances/{name}/{file}"),
@@ -78,39 +19,39 @@ pub(crate) fn below(instance: Option<&str>, file: &str) -> String {
     }
 }
 
-/// What is done in tracefs before the first step.
+/// The setup of tracefs before the first step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Directories that are made first, relative to tracefs: tracing instances.
+    /// The directories to create first, relative to tracefs: tracing instances.
     pub directories: Vec<String>,
     /// The writes, in order.
-    pub arming: Vec<Arm>,
+    pub writes: Vec<TracefsWrite>,
 }
 
 /// One write below tracefs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arm {
+pub struct TracefsWrite {
     /// The file, relative to tracefs.
     pub file: String,
-    /// What is written, without the newline behind it.
+    /// The text to write, without the final newline.
     pub text: String,
     /// `>` or `>>`.
     pub mode: WriteMode,
 }
 
-/// The kernel parameters of a scenario. What [`Plan::of`] would do to an empty ring buffer is done
-/// to it before the first event where the command line traces the boot.
+/// Returns the kernel parameters of a scenario. If they trace the boot, they also set up the ring buffer
+/// before the first event, which [`Plan::of`] does in other scenarios.
 pub fn cmdline(scenario: &Scenario) -> Vec<String> {
     if !scenario.traces_boot() {
         return Vec::new();
     }
     let trace = &scenario.trace;
-    // The scenario's own words are last, and count.
+    // The scenario's own parameters are last, and override the others.
     let size = format!("trace_buf_size={}K", trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB));
     let clock = trace.clock.map(|clock| format!("trace_clock={}", clock.name()));
-    // Without the first of these words the kernel cuts a bootconfig off and does not read it. With a
-    // bootconfig alone the ring buffer stays at its least, a page or two a CPU, until someone opens
-    // it: `trace_event=`, of no event, gives it its size from the start (5.10 to 7.2).
+    // Without `bootconfig` the kernel removes a bootconfig and ignores it. With a bootconfig alone the ring
+    // buffer keeps its minimum size, one or two pages per CPU, until it is opened: an empty `trace_event=`
+    // makes the kernel allocate its full size at boot (5.10 to 7.2).
     let bootconfig = match scenario.bootconfig {
         Some(_) => &["bootconfig", "trace_event="][..],
         None => &[],
@@ -121,16 +62,16 @@ pub fn cmdline(scenario: &Scenario) -> Vec<String> {
 }
 
 impl Plan {
-    /// The plan of a scenario's `trace:`, given where `places` of workloads are in their files.
+    /// Returns the plan for a scenario's `trace:`; `places` has the file offsets of workload functions.
     pub fn of(scenario: &Scenario, places: &UserPlaces) -> Plan {
-        Plan::arming(&scenario.trace, scenario.traces_boot(), places)
+        Plan::writes(&scenario.trace, scenario.traces_boot(), places)
     }
 
-    fn arming(trace: &TraceSetup, traced_boot: bool, places: &UserPlaces) -> Plan {
+    fn writes(trace: &TraceSetup, traced_boot: bool, places: &UserPlaces) -> Plan {
         let mut plan = Plan::default();
-        // What the boot left in the buffer stays: it is cleared by a smaller size, by any write of
-        // the clock, and, under the function tracer, by tracing that goes off and on (6.12,
-        // tracing_set_clock and function_trace_start).
+        // Keep the boot's events in the buffer: shrinking it clears it, and so does any write of the clock
+        // and, with the function tracer, turning tracing off and on (6.12, tracing_set_clock and
+        // function_trace_start).
         if !traced_boot {
             plan.buffer(trace, None);
         }
@@ -153,16 +94,16 @@ impl Plan {
         for event in &trace.events {
             plan.event(event, places);
         }
-        // Last: from here on functions are traced.
+        // Last, because functions are traced from here on.
         if let Some(tracer) = &trace.tracer {
             plan.set("current_tracer", tracer.as_str());
         }
         plan
     }
 
-    /// An empty ring buffer that records nothing yet.
+    /// Sets up an empty ring buffer that does not record yet.
     fn buffer(&mut self, trace: &TraceSetup, instance: Option<&str>) {
-        // Nothing of the arming itself belongs into the trace.
+        // The trace must not contain the arming itself.
         self.set(below(instance, "tracing_on"), "0");
         let size = trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB).to_string();
         self.set(below(instance, "buffer_size_kb"), size);
@@ -192,11 +133,11 @@ impl Plan {
     }
 
     fn set(&mut self, file: impl Into<String>, text: impl Into<String>) {
-        self.arming.push(Arm { file: file.into(), text: text.into(), mode: WriteMode::Truncate });
+        self.writes.push(TracefsWrite { file: file.into(), text: text.into(), mode: WriteMode::Truncate });
     }
 
     fn add(&mut self, file: impl Into<String>, text: impl Into<String>) {
-        self.arming.push(Arm { file: file.into(), text: text.into(), mode: WriteMode::Append });
+        self.writes.push(TracefsWrite { file: file.into(), text: text.into(), mode: WriteMode::Append });
     }
 }
 
@@ -217,7 +158,7 @@ mod tests {
 
     fn check_traced_boot(trace: &str, parameters: &str, expect: &[&str]) {
         let found: Vec<String> = Plan::of(&scenario(trace, parameters), &UserPlaces::new())
-            .arming
+            .writes
             .iter()
             .map(|arm| {
                 let arrow = if arm.mode == WriteMode::Append { ">>" } else { ">" };
@@ -250,8 +191,8 @@ mod tests {
             cmdline(&with_bootconfig),
             ["trace_buf_size=64K", "trace_clock=mono", "bootconfig", "trace_event=", "quiet"]
         );
-        let arming = Plan::of(&with_bootconfig, &UserPlaces::new()).arming;
-        assert!(arming.iter().all(|arm| arm.file != "tracing_on"), "{arming:?}");
+        let writes = Plan::of(&with_bootconfig, &UserPlaces::new()).writes;
+        assert!(writes.iter().all(|arm| arm.file != "tracing_on"), "{writes:?}");
     }
 
     #[test]
@@ -291,7 +232,7 @@ mod tests {
     #[test]
     fn a_synthetic_event_is_there_before_the_triggers_that_make_it() {
         check(
-            "{ events: [ { synthetic: wake, fields: { lat: u64 }, triggers: ['hist:keys=lat'], fed_by: [ \
+            "{ events: [ { synthetic: wake, fields: { lat: u64 }, triggers: ['hist:keys=lat'], sources: [ \
                { event: 'sched:sched_waking', trigger: 'hist:keys=pid:ts=common_timestamp' }, \
                { event: 'sched:sched_switch', trigger: 'hist:keys=next_pid' } ] } ] }",
             &[

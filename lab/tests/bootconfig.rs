@@ -1,9 +1,9 @@
-//! What a kernel does with a bootconfig that it cannot use: it boots without, and the lab says so.
+//! A bootconfig that the kernel rejects: it boots without, and the lab reports the reason.
 
 mod built;
 mod outcome;
 
-use lab::verdict::Status;
+use lab::results::Status;
 use outcome::result;
 
 fn check(bootconfig: &str, reason: &str) {

@@ -1,30 +1,27 @@
-//! Machines that die before their work is done, each for real: the lab must say how.
+//! Machines that die before their work is done, each for real: the lab must report how.
 
+#[expect(dead_code, reason = "these tests use only the kernel and the guest")]
 mod built;
 
 use anyhow::Result;
 use built::{Built, built};
 use lab::{
     guest::initramfs,
-    machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
-    run::machine_spec,
+    machine::{BOOT_DEADLINE, Death, Machine, MachineSpec, machine_spec},
 };
 use protocol::{Reply, Request, Stdin, WriteMode};
 use std::{
     fs,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tempfile::TempDir;
 
-/// A death has its name no later than this.
-const NAMED_WITHIN: Duration = Duration::from_secs(2);
-
-/// Enough for a guest that boots; short enough to wait for one that never will.
+/// Long enough for a guest to boot, and short enough to wait for one that never will.
 const SHORT: Duration = Duration::from_secs(6);
 
-/// A machine's files, and what it is made of.
+/// A machine's files and its specification.
 struct Setting {
     directory: TempDir,
     spec: MachineSpec,
@@ -47,7 +44,7 @@ impl Setting {
         path
     }
 
-    /// Has a workload for its /init.
+    /// Uses a workload as /init.
     fn init(mut self, workload: &str) -> Setting {
         let program = fs::read(&built().guest.workloads[workload]).unwrap();
         self.spec.initramfs = self.file("initramfs", &initramfs::write(&initramfs::entries(program)));
@@ -56,7 +53,7 @@ impl Setting {
 }
 
 fn check(outcome: Result<impl Sized, Death>, expect: &str) {
-    let death = outcome.err().map_or("it lives".to_owned(), |death| death.to_string());
+    let death = outcome.err().map_or("no death".to_owned(), |death| death.to_string());
     assert!(death.contains(expect), "expected `{expect}`, found `{death}`");
 }
 
@@ -136,7 +133,7 @@ fn no_qemu_is_left_behind() {
     let pid = machine.pid();
     assert!(Path::new(&format!("/proc/{pid}")).exists());
     drop(machine);
-    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "QEMU {pid} still runs");
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "QEMU {pid} is still running");
 }
 
 #[test]
@@ -147,16 +144,14 @@ fn a_qemu_that_is_killed_is_said() {
     let killer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        Instant::now()
     });
     let outcome = loop {
         if let Err(death) = machine.call(&Request::Hello, BOOT_DEADLINE) {
             break Err::<(), _>(death);
         }
     };
-    let (named, killed) = (Instant::now(), killer.join().unwrap());
+    killer.join().unwrap();
     check(outcome, "QEMU ended: signal: 9");
-    assert!(named.duration_since(killed) < NAMED_WITHIN, "it took {:?}", named.duration_since(killed));
 }
 
 #[test]
@@ -193,8 +188,8 @@ fn a_guest_says_how_fast_it_is() {
             other => panic!("{other:?}"),
         }
     }
-    eprintln!("the agent's loop took so many µs: {all:?}");
+    eprintln!("the agent's loop took, in µs: {all:?}");
     assert!(all.iter().all(|micros| (1..10_000_000).contains(micros)), "{all:?}");
-    // Measured each time: a machine from a snapshot is not as fast as the one it was made of was.
+    // It is measured each time: a restored machine may be slower or faster than the one that was saved.
     assert!(all.iter().any(|micros| *micros != all[0]), "{all:?}");
 }

@@ -1,30 +1,30 @@
-//! `junit.xml` and `results.ktap`, as other people's programs read them: xmllint with the schema, and the
-//! kernel's own parser of KTAP.
+//! `junit.xml` and `results.ktap`, read by third-party programs: xmllint with the schema, and the kernel's
+//! own KTAP parser.
 
 use lab::{
-    cache::Cache,
+    Lab,
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
     progress::Progress,
-    report::{Results, write_forms},
-    verdict::Status,
+    report::write_forms,
+    results::{Results, Status},
 };
 use serde_json::json;
 use std::{env, path::Path, process::Command};
 
-/// Makes sure that the programs are there.
+/// Makes sure that the programs are installed.
 fn prepare() {
     let yes = env::var("CI").is_ok_and(|value| value == "true");
     prerequisites::ensure(Need::Test, yes, &Progress::new()).unwrap();
 }
 
-/// The kernel whose source has the parser.
+/// Returns the kernel whose source has the parser.
 fn kernel() -> Kernel {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    kernel::build(&Cache::open().unwrap(), root, kernel::DEFAULT, None, &Progress::new()).unwrap()
+    kernel::build(&Lab::open(root).unwrap(), kernel::DEFAULT, None).unwrap()
 }
 
-/// A run of every status, with repeats, tests of a step, and a guest that says what it should not.
+/// Returns a run with every status, repeats, test cases of a step, and hostile output from the guest.
 fn results() -> Results {
     let hostile = "</failure>]]><b> &amp; \u{1b}[31m\u{0}\u{fffe} # not ok 1\nnot ok 2 x\n1..9";
     let result = |number: usize, status: &str| {
@@ -58,7 +58,7 @@ fn results() -> Results {
     serde_json::from_value(results).unwrap()
 }
 
-/// What a program says that was given a file.
+/// Runs a program and returns its output.
 fn said(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -70,7 +70,7 @@ fn said(command: &mut Command) -> String {
 fn junit_is_as_its_schema_says() {
     prepare();
     let directory = tempfile::tempdir().unwrap();
-    write_forms(&results(), directory.path()).unwrap();
+    write_forms(&results(), directory.path(), directory.path()).unwrap();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/junit.xsd");
     let lint = |file: &Path| {
         Command::new("xmllint").args(["--noout", "--schema"]).args([&schema, file]).output().unwrap()
@@ -78,13 +78,13 @@ fn junit_is_as_its_schema_says() {
     let file = directory.path().join("junit.xml");
     let output = lint(&file);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // The schema is one that something can be wrong by.
+    // The schema does reject errors.
     let xml = std::fs::read_to_string(&file).unwrap();
     for (from, to) in [("classname=", "class="), ("<failure message=", "<failed message="), ("@2\"", "@1\"")]
     {
         assert!(xml.contains(from), "{from}");
         std::fs::write(&file, xml.replace(from, to)).unwrap();
-        assert!(!lint(&file).status.success(), "`{to}` was taken");
+        assert!(!lint(&file).status.success(), "`{to}` was accepted");
     }
 }
 
@@ -93,7 +93,7 @@ fn ktap_is_what_the_kernels_parser_reads() {
     prepare();
     let directory = tempfile::tempdir().unwrap();
     let results = results();
-    write_forms(&results, directory.path()).unwrap();
+    write_forms(&results, directory.path(), directory.path()).unwrap();
     let script = "\
 import json, sys
 sys.path.insert(0, sys.argv[1])

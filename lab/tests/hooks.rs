@@ -1,17 +1,20 @@
-//! The module that hooks functions: machines of scenarios that hook have it from the start, and what is
-//! wrong with it is told all the same.
+//! The module `ftracehook`: machines of scenarios with hooks have it from the start, and its errors are
+//! still reported.
 
 mod built;
 mod outcome;
 
 use built::built;
-use lab::{cache::Cache, guest::Modules, progress::Progress, report::ScenarioResult, verdict::Status};
+use lab::{
+    guest::Modules,
+    results::{ScenarioResult, Status},
+};
 use outcome::{result, result_with};
 use std::fs;
 
 const HOOKS: &str = "steps: [ { hook: +w symbol=vfs_write }, { hits: w, count: { at_least: 0 } } ]";
 
-/// The result of a scenario that hooks, with a module of this init in place of the lab's own.
+/// Returns the result of a scenario with hooks, with the lab's module replaced by one with this init.
 fn with_init(body: &str) -> ScenarioResult {
     let sources = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let module = sources.path().join("ftracehook");
@@ -24,7 +27,7 @@ fn with_init(body: &str) -> ScenarioResult {
     );
     fs::write(module.join("ftracehook.c"), source).unwrap();
     let mut guest = built().guest.clone();
-    guest.modules = Modules::new(&Cache::open().unwrap(), sources.path().to_owned(), &Progress::new());
+    guest.modules = Modules::new(&built().lab, sources.path().to_owned());
     result_with(&guest, HOOKS)
 }
 

@@ -1,12 +1,12 @@
-//! Questions to the memory of a guest that runs, on a real kernel: answers, and what has none.
+//! `inspect:` steps on a real kernel: values read from the memory of a running guest, and errors.
 
 mod built;
 mod outcome;
 
-use lab::verdict::Status;
+use lab::results::Status;
 use outcome::result;
 
-/// The detail of the one step that asks `questions`, which must hold or be broken as `status` says.
+/// Runs one `inspect:` step, checks the status of the scenario, and returns the step's detail.
 fn asked(questions: &str, status: Status) -> String {
     let result = result(&format!("steps:\n  - load: statickeys\n  - inspect: [ {questions} ]\n"));
     assert_eq!(result.status, status, "{}", result.reason);
@@ -57,7 +57,7 @@ fn what_has_no_answer_or_another_is_named() {
         "vfs_write: expected it to point at `vfs_read`, found 0x",
         "init_task: `init_task` is `struct task_struct`, no single value",
         "init_task.mm.pgd: cannot read `init_task.mm.pgd`",
-        "init_task.comm[16]: `init_task.comm` has 16 elements, and [16] is behind them",
+        "init_task.comm[16]: `init_task.comm` has 16 elements, and [16] is out of range",
         "init_task.pid.x: `init_task.pid` is `pid_t`, which has no members",
         "init_task[1]: `init_task` is `struct task_struct`, which has no elements",
         "tasks called `nobody`: expected 1, found 0",

@@ -1,12 +1,12 @@
-//! What steps leave behind is named, each kind of it, on a real kernel.
+//! Each kind of state that steps may leave behind is reported, on a real kernel.
 
 mod built;
 mod outcome;
 
-use lab::verdict::Status;
+use lab::results::Status;
 use outcome::result;
 
-/// Steps, and the beginnings of the lines that name what is left of them.
+/// Runs steps, and checks the beginnings of the lines that report what they left behind.
 fn check(steps: &[&str], expect: &[&str]) {
     let steps: String = steps.iter().map(|step| format!("  - {{ {step} }}\n")).collect();
     let result = result(&format!("steps:\n{steps}"));
@@ -16,7 +16,7 @@ fn check(steps: &[&str], expect: &[&str]) {
         let place = found.iter().position(|line| line.starts_with(begins));
         found.remove(place.unwrap_or_else(|| panic!("no `{begins}` in {:?}", result.left_behind)));
     }
-    assert!(found.is_empty(), "nothing was to tell of {found:?}");
+    assert!(found.is_empty(), "unexpected: {found:?}");
 }
 
 #[test]

@@ -1,20 +1,18 @@
-//! Traces that lost events, each on a real kernel: what looks at them is inconclusive, not passed.
+//! Traces that lost events, each on a real kernel: their expectations are inconclusive, not passed.
 
 mod built;
 
 use built::{Built, built};
 use lab::{
-    cache::Cache,
     machine::Snapshots,
-    progress::Progress,
-    run,
-    scenario::{Found, Scenario},
-    verdict::{OutcomeStatus, Status},
+    results::{OutcomeStatus, Status},
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile},
 };
 use std::fs;
 
-/// The least buffer there can be, two pages a CPU, and functions that are called far more often
-/// between two looks at it than it has room for.
+/// Returns a scenario with the smallest possible buffer, two pages per CPU, and functions that are called
+/// far more often between two reads of it than it has room for.
 fn lossy(overwrite: &str) -> String {
     format!(
         "summary: events are lost
@@ -33,22 +31,25 @@ expect:
     )
 }
 
-/// Runs a scenario of that text; its status, and of each expectation the status and the detail.
+/// Runs a scenario; returns its status, and the status and detail of each expectation.
 fn judge(yaml: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("losses.yaml");
     fs::write(&path, yaml).unwrap();
-    let found = Found { name: "losses".into(), path };
+    let found = ScenarioFile { name: "losses".into(), path };
     let scenario = Scenario::load(&found.path).unwrap();
-    let Built { kernel, guest } = built();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
-    let result = run::one(kernel, guest, &snapshots, &found, &scenario, directory.path()).unwrap();
+    let Built { lab, kernel, guest } = built();
+    let snapshots = Snapshots::new(lab).unwrap();
+    let result =
+        Attempt { kernel, guest, found: &found, scenario: &scenario, repeat: None, run: directory.path() }
+            .execute(&snapshots)
+            .unwrap();
     let outcomes = result.expectations.into_iter().map(|outcome| (outcome.status, outcome.detail));
     (result.status, outcomes.collect())
 }
 
-/// What a lossy trace must come to: what is certain nonetheless holds, the rest is inconclusive
-/// and says how much was lost and what would have held it.
+/// Checks the verdict on a lossy trace: an expectation that is certain nevertheless holds; the others are
+/// inconclusive, and report how many events were lost and the buffer size that would have held them.
 fn check(yaml: &str) {
     let (status, outcomes) = judge(yaml);
     assert_eq!(status, Status::Inconclusive, "{outcomes:#?}");
@@ -76,7 +77,7 @@ fn dropped_events_leave_expectations_inconclusive() {
     check(&lossy("off"));
 }
 
-/// The buffer that the detail names does hold everything.
+/// The buffer size that the detail names is indeed sufficient.
 #[test]
 fn the_buffer_that_is_named_holds_all() {
     let (_, outcomes) = judge(&lossy("on"));

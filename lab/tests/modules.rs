@@ -1,6 +1,7 @@
-//! Modules that are not the lab's own, built against a real kernel: what is built, what is said when
-//! that fails, and that nobody's directory is written to.
+//! Modules other than the lab's, built against a real kernel: the results, the error messages, and that
+//! source directories are not written to.
 
+#[expect(dead_code, reason = "these tests use only the kernel and the guest")]
 mod built;
 
 use built::built;
@@ -9,7 +10,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 const GOOD: &str = "#include <linux/module.h>\nMODULE_DESCRIPTION(\"x\");\nMODULE_LICENSE(\"GPL\");\n";
 
-/// A directory with a scenario and, below `sources/`, what it builds.
+/// A directory with a scenario and, below `sources/`, the sources of its modules.
 struct Bench {
     root: tempfile::TempDir,
 }
@@ -25,7 +26,7 @@ fn bench(files: &[(&str, &str)]) -> Bench {
 }
 
 impl Bench {
-    /// What the module of a scenario's only step becomes.
+    /// Builds the module of a scenario with one step.
     fn build(&self, module: &str) -> Result<Module, String> {
         let yaml = format!("summary: x\nsteps: [ {{ module: {module} }} ]");
         let scenario = Scenario::parse(&self.root.path().join("x.yaml"), &yaml).unwrap();
@@ -70,7 +71,7 @@ fn what_does_not_build_is_told_with_file_and_line() {
     check(&[], "{ source: nowhere }", &["nowhere` has neither `Kbuild` nor `Makefile`"]);
     check(&[("m/Kbuild", "\n")], "{ source: sources/m }", &["made no module"]);
     let two = [("m/Kbuild", "obj-m := first.o second.o\n"), ("m/first.c", GOOD), ("m/second.c", GOOD)];
-    check(&two, "{ source: sources/m }", &["made first, second; `name:` says which"]);
+    check(&two, "{ source: sources/m }", &["made first, second; select one with `name:`"]);
     check(
         &two,
         "{ source: sources/m, name: secnod }",

@@ -1,34 +1,35 @@
-//! Text steps on a real kernel: what a wrong expectation is told as, and that vmlinux is read right.
+//! Text steps on a real kernel: the messages for wrong expectations, and the reading of vmlinux.
 
 mod built;
 
 use built::{Built, built};
 use lab::{
-    cache::Cache,
     kernel::text::Binary,
     machine::Snapshots,
-    progress::Progress,
-    run,
-    scenario::{Found, Scenario},
-    verdict::Status,
+    results::Status,
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile},
 };
 use std::fs;
 
-/// Runs a scenario of these steps; its status, and what each step said.
+/// Runs a scenario with these steps; returns its status, and whether each step passed, with its detail.
 fn judge(steps: &str) -> (Status, Vec<(bool, String)>) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("text.yaml");
     fs::write(&path, format!("summary: text\nsteps:\n{steps}")).unwrap();
-    let found = Found { name: "text".into(), path };
+    let found = ScenarioFile { name: "text".into(), path };
     let scenario = Scenario::load(&found.path).unwrap();
-    let Built { kernel, guest } = built();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
-    let result = run::one(kernel, guest, &snapshots, &found, &scenario, directory.path()).unwrap();
+    let Built { lab, kernel, guest } = built();
+    let snapshots = Snapshots::new(lab).unwrap();
+    let result =
+        Attempt { kernel, guest, found: &found, scenario: &scenario, repeat: None, run: directory.path() }
+            .execute(&snapshots)
+            .unwrap();
     let steps = result.steps.into_iter().map(|step| (step.passed, step.detail));
     (result.status, steps.collect())
 }
 
-/// The words that a message must have, in this order.
+/// Checks that a message has these parts, in this order.
 fn check(detail: &str, expect: &[&str]) {
     let mut rest = detail;
     for part in expect {
@@ -59,7 +60,7 @@ fn a_wrong_expectation_is_told_by_a_small_disassembly() {
     check(
         key,
         &[
-            "another instruction at __schedule+0x",
+            "unexpected instruction at __schedule+0x",
             "\n  before    d503201f  nop\n  expected  d503201f  nop\n  found     14",
             "  b __schedule+0x",
         ],
@@ -67,14 +68,14 @@ fn a_wrong_expectation_is_told_by_a_small_disassembly() {
     check(
         site,
         &[
-            "another instruction at vfs_write+0x0",
+            "unexpected instruction at vfs_write+0x0",
             "before    aa1e03e9  mov x9, x30\n  expected  d4200080  brk 0x4\n  found     aa1e03e9  mov x9, x30",
-            "another instruction at vfs_write+0x4",
+            "unexpected instruction at vfs_write+0x4",
             "  expected  9",
             "bl ftrace_caller+0x0\n  found     d503201f  nop",
         ],
     );
-    check(misspelled, &["`vfs_writ` is no symbol of this kernel; the nearest is `vfs_write`"]);
+    check(misspelled, &["`vfs_writ` is not a symbol of this kernel; the nearest is `vfs_write`"]);
     check(ops, &["expected ops `ftrace_list_ops`, found `ftrace_nop_ops+0x0`"]);
 }
 
@@ -88,7 +89,7 @@ fn every_jump_entry_of_vmlinux_is_an_instruction_as_its_key_has_it() {
     assert!(entries.len() > 1000, "{}", entries.len());
     for entry in entries {
         let word = binary.instruction(entry.code).unwrap();
-        // Which of the two it is follows from the key's initial value.
+        // The key's initial value determines which of the two it is.
         assert!(
             [entry.instruction(true), entry.instruction(false)].contains(&word),
             "{entry:x?}: {word:08x}"

@@ -1,9 +1,9 @@
-//! A trace in Perfetto's form, read by protoc: the events, times, CPUs, tasks and fields of the trace.
+//! A trace in Perfetto's format, decoded by protoc, has the events, times, CPUs, tasks and fields of the
+//! original.
 
 use lab::{
     host::prerequisites::{self, Need},
     progress::Progress,
-    trace::{Event, Item, Trace, Value, perfetto},
 };
 use std::{
     env,
@@ -12,12 +12,13 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+use trace::{Event, Item, Trace, Value, perfetto};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// The file as protoc prints it.
+/// Returns the file as protoc prints it.
 fn decoded(bytes: &[u8]) -> String {
     let mut protoc = Command::new("protoc")
         .args(["--decode=Trace", "perfetto.proto", "--proto_path"])
@@ -35,7 +36,7 @@ fn decoded(bytes: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// One event: time, CPU, pid, what it is, and its fields.
+/// One event: time, CPU, PID, kind and fields.
 #[derive(Debug, Default, PartialEq, PartialOrd)]
 struct Seen {
     time: u64,
@@ -45,7 +46,7 @@ struct Seen {
     fields: Vec<(String, String)>,
 }
 
-/// Reads what protoc prints: `name: value` and `name {` by their indentation.
+/// Parses the output of protoc: `name: value` and `name {`, by indentation.
 fn read(text: &str) -> Vec<Seen> {
     let mut seen: Vec<Seen> = Vec::new();
     let mut cpu = 0;
@@ -74,7 +75,7 @@ fn read(text: &str) -> Vec<Seen> {
     seen
 }
 
-/// An event of the trace, with those fields that are plain numbers.
+/// Returns an event of the trace with the fields that are plain numbers.
 fn expected(event: &Event<'_>) -> Seen {
     let number = |(name, value): (&str, Value<'_>)| match value {
         Value::Signed(number) => Some((name.to_owned(), number.to_string())),
@@ -107,7 +108,7 @@ fn compare(name: &str, kinds: &[&str]) {
     assert_eq!(perfetto::write(&trace, |_| true, &mut bytes).unwrap(), expect.len() as u64);
     let text = decoded(&bytes);
     let mut seen = read(&text);
-    // Bundles are of one CPU each.
+    // Each bundle has the events of one CPU.
     let order = |seen: &Seen| (seen.time, seen.cpu);
     seen.sort_by_key(order);
     expect.sort_by_key(order);
@@ -116,7 +117,7 @@ fn compare(name: &str, kinds: &[&str]) {
         assert_eq!((seen.time, seen.cpu, seen.pid), (expect.time, expect.cpu, expect.pid), "{name}");
         assert_eq!(seen.kind, expect.kind, "{name}");
         for field in &expect.fields {
-            // The scheduler's and ftrace's own events have what Perfetto's schema has of them.
+            // Events of the scheduler and of ftrace have only the fields in Perfetto's schema.
             let known = seen.fields.iter().find(|(name, _)| *name == field.0);
             assert!(
                 known == Some(field) || known.is_none() && seen.kind.starts_with("sched_"),

@@ -1,15 +1,12 @@
-//! What is said of functions before a machine starts, against what the running kernel says of them.
+//! Compares the checks of functions before a machine starts with the behaviour of the running kernel.
 
 mod built;
 
 use built::built;
 use lab::{
-    cache::Cache,
-    kernel::Kernel,
-    machine::{Machine, Snapshots},
-    probe::{self, Functions, Obstacle, Unfit, Want},
-    progress::Progress,
-    run::machine_spec,
+    fit::{self, Unfit},
+    kernel::{Functions, Kernel, Obstacle, Want},
+    machine::{Machine, Snapshots, machine_spec},
     scenario::{Scenario, UserPlaces},
 };
 use protocol::{Reply, Request, WriteMode};
@@ -23,10 +20,10 @@ use std::{
 /// Longer than any request of these tests takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How many functions nobody chose are probed.
+/// The number of randomly chosen functions to probe.
 const SAMPLE: usize = 200;
 
-/// The longest file that is read, in bytes; the agent caps what it sends at one frame.
+/// The maximum size of a file to read, in bytes; the agent sends at most one frame.
 const FILE_MAX: usize = 1 << 20;
 
 fn read(machine: &mut Machine, path: &str) -> String {
@@ -40,7 +37,7 @@ fn read(machine: &mut Machine, path: &str) -> String {
     }
 }
 
-/// Whether the kernel takes a kprobe event on it.
+/// Returns whether the kernel accepts a kprobe event on a function.
 fn takes(machine: &mut Machine, name: &str) -> bool {
     let write = |text: &str, mode| Request::WriteFile {
         path: "kprobe_events".to_owned(),
@@ -58,9 +55,9 @@ fn takes(machine: &mut Machine, name: &str) -> bool {
     }
 }
 
-/// Probes some of the functions that nothing stands in the way of, and some of the others.
+/// Probes some of the functions without an obstacle, and some of the others.
 fn what_is_taken_is_probed(machine: &mut Machine, functions: &Functions, names: &BTreeSet<&str>) {
-    // Those that are refused are few among all: half of the sample is theirs.
+    // Functions with an obstacle are rare, so they make up half of the sample.
     let seed = RandomState::new().hash_one(0);
     let mut shuffled: Vec<&str> = names.iter().copied().collect();
     let dice =
@@ -71,7 +68,7 @@ fn what_is_taken_is_probed(machine: &mut Machine, functions: &Functions, names: 
     let sample: Vec<&str> = refused.take(SAMPLE / 2).chain(taken.take(SAMPLE / 2)).copied().collect();
     for name in sample {
         let obstacle = functions.obstacle(Want::Kprobe, name);
-        // What a kernel before 6.1 takes the first of is an obstacle to the lab alone.
+        // Kernels before 6.1 silently probe the first of several functions with a name; only the lab rejects it.
         if matches!(obstacle, Some(Obstacle::Ambiguous { refused: false, .. })) {
             continue;
         }
@@ -83,7 +80,7 @@ fn what_is_taken_is_probed(machine: &mut Machine, functions: &Functions, names: 
 fn the_running_kernel_says_the_same() {
     let kernel: &Kernel = &built().kernel;
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let snapshots = Snapshots::new(&built().lab).unwrap();
     let spec = machine_spec(kernel, &built().guest).unwrap();
     let mut machine = Machine::pristine(&spec, &snapshots, directory.path()).unwrap();
     let functions = kernel.probeable().unwrap();
@@ -110,7 +107,7 @@ fn the_running_kernel_says_the_same() {
     for name in &names {
         let obstacle = functions.obstacle(Want::Kprobe, name);
         let base = name.split('.').next().unwrap();
-        // The list has one name of an address that has several.
+        // The list has one name per address, even if the address has several.
         let addresses = [name, base].map(|name| addresses.get(name));
         let mut aliases = addresses.into_iter().flatten().flat_map(|address| &names_at[address]);
         let listed = aliases.any(|alias| blacklist.contains(alias));
@@ -129,11 +126,11 @@ fn the_running_kernel_says_the_same() {
     println!("{} functions, {} traceable, {of_blacklist} on the blacklist", names.len(), traceable.len());
 }
 
-/// What becomes of a scenario with this under `trace:` on the default kernel.
+/// Returns why the default kernel cannot run a scenario with this `trace:`.
 fn unfit(trace: &str) -> Option<Unfit> {
     let yaml = format!("summary: x\ntrace: {trace}\nexpect: [ kernel_log: {{ never: [BUG] }} ]");
     let scenario = Scenario::parse(Path::new("x.yaml"), &yaml).unwrap();
-    probe::fit(&scenario, &built().kernel).unwrap().err()
+    fit::fit(&scenario, &built().kernel).unwrap().err()
 }
 
 fn on(function: &str) -> String {
@@ -146,32 +143,26 @@ fn what_cannot_be_is_told_with_what_can() {
         Some(Unfit::Unsupported(reason)) => assert!(reason.contains(expect), "{trace}: {reason}"),
         other => panic!("{trace}: {other:?}"),
     };
-    unsupported(&on("tracing_mark_write"), "the kprobe on `tracing_mark_write` cannot be: it is notrace");
-    unsupported(&on("el1_interrupt"), "it is on the kprobe blacklist, as noinstr");
-    unsupported(&on("notify_die"), "it is on the kprobe blacklist, by NOKPROBE_SYMBOL");
-    unsupported(&on("start_kernel"), "gone when the kernel has booted");
+    unsupported(&on("tracing_mark_write"), "cannot probe `tracing_mark_write` (kprobe): notrace");
+    unsupported(&on("el1_interrupt"), "on the kprobe blacklist as noinstr");
+    unsupported(&on("notify_die"), "on the kprobe blacklist by NOKPROBE_SYMBOL");
+    unsupported(&on("start_kernel"), "init text, freed after boot");
     unsupported(
         "{ functions: [tracing_mark_write] }",
-        "the filter `functions` on `tracing_mark_write` cannot be",
+        "cannot trace `tracing_mark_write` (filter `functions`)",
     );
     // new_sync_read() of fs/read_write.c is static and has one caller.
-    unsupported(
-        &on("new_sync_read"),
-        "in this kernel it is inlined into `vfs_read`; the nearest that can be probed is `vfs_read`",
-    );
+    unsupported(&on("new_sync_read"), "inlined into `vfs_read` in this kernel; try `vfs_read`");
     let invalid = |trace: &str, expect: &str| match unfit(trace) {
         Some(Unfit::Invalid(reason)) => assert!(reason.contains(expect), "{trace}: {reason}"),
         other => panic!("{trace}: {other:?}"),
     };
-    invalid(
-        &on("vfs_raed"),
-        "this kernel has no such function; the nearest that can be probed is `vfs_read`",
-    );
-    invalid(&on("vfs_raed+8"), "the nearest that can be probed is `vfs_read`");
-    invalid("{ graph_functions: [ksys_raed] }", "the nearest that can be traced is `ksys_read`");
+    invalid(&on("vfs_raed"), "this kernel has no such function; try `vfs_read`");
+    invalid(&on("vfs_raed+8"), "; try `vfs_read`");
+    invalid("{ graph_functions: [ksys_raed] }", "; try `ksys_read`");
     invalid(
         "{ events: [ { function: 'vfs_read(int file)' } ] }",
-        "`file` is a `struct file *` of 8 bytes on this kernel, and not one of 4",
+        "`file` is a `struct file *` of 8 bytes on this kernel, not of 4",
     );
     invalid(
         "{ events: [ { function: 'vfs_read(ptr a, ptr b, u64 c, ptr d, int e)' } ] }",
@@ -188,9 +179,9 @@ fn what_cannot_be_is_told_with_what_can() {
     invalid(&args("kprobe: vfs_read", "$retval->x"), "use a kretprobe");
     invalid(
         &args("kprobe: vfs_read+8", "count"),
-        "parameters are where they are passed at a function's entry alone",
+        "parameters are in their registers only at the entry of a function",
     );
-    invalid(&args("kprobe: ext4:ext4_readdir", "file"), "is no function by name of the kernel itself");
+    invalid(&args("kprobe: ext4:ext4_readdir", "file"), "is not the name of a function of the kernel itself");
 }
 
 #[test]
@@ -199,7 +190,7 @@ fn what_can_be_is_made_the_kernels_own() {
         args: { raw: '+0($arg1):x64', count: count, n: '$arg3' } } ] }\n\
         expect: [ kernel_log: { never: [BUG] } ]";
     let scenario = Scenario::parse(Path::new("x.yaml"), yaml).unwrap();
-    let fitted = probe::fit(&scenario, &built().kernel).unwrap().unwrap();
+    let fitted = fit::fit(&scenario, &built().kernel).unwrap().unwrap();
     let definition = fitted.trace.events[0].definition(&UserPlaces::new()).unwrap();
     assert_eq!(definition.line, "p:kprobes/r vfs_read raw=+0($arg1):x64 count=$arg3:u64 n=$arg3");
 }

@@ -1,24 +1,27 @@
-//! Paths through the structs of the default kernel, resolved as pahole reads them.
+//! Paths through the structs of the default kernel, compared with the output of pahole.
 
-#[expect(dead_code, reason = "no guest is booted here")]
+#[expect(dead_code, reason = "these tests boot no guest")]
 mod built;
 
 use built::built;
 use duct::cmd;
-use lab::probe::{Place, Resolver, Types};
+use lab::{
+    fit::{ProbeLocation, Resolver},
+    kernel::Types,
+};
 use regex::Regex;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
 };
 
-/// How many paths are compared.
+/// The number of paths to compare.
 const PATHS: usize = 50;
 
-/// The most arrows in a path.
+/// The maximum number of arrows in a path.
 const ARROWS_MAX: usize = 4;
 
-/// A member of a struct as pahole prints it, those of anonymous structs among the struct's own.
+/// A member of a struct as pahole prints it; members of anonymous structs count as the outer struct's.
 #[derive(Clone, Debug)]
 struct Member {
     name: String,
@@ -30,7 +33,7 @@ struct Member {
     points_to: Option<String>,
 }
 
-/// Every struct, by name, but for those that files of the kernel have by one name.
+/// Returns every struct by name, except for names that several structs of the kernel share.
 fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
     let begins = Regex::new(r"^struct (\w+) \{").unwrap();
     let plain = Regex::new(
@@ -44,7 +47,7 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
     let mut several = Vec::new();
     let mut name = None;
     let mut members: Vec<Member> = Vec::new();
-    // Where the members of each struct within begin.
+    // The index of the first member of each nested struct.
     let mut within = Vec::new();
     for line in printed.lines() {
         if let Some(of) = begins.captures(line) {
@@ -59,7 +62,7 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
             within.push(members.len());
         } else if let Some(of) = ends.captures(line) {
             let start = within.pop().unwrap();
-            // Under a name of its own its members are not the outer struct's.
+            // If the nested struct has a name, its members are not the outer struct's.
             if !attribute.replace_all(&of[1], "").trim().is_empty() {
                 members.truncate(start);
             }
@@ -75,7 +78,7 @@ fn structs(printed: &str) -> BTreeMap<String, Vec<Member>> {
     found
 }
 
-/// Numbers that look random, and are the same for the same seed.
+/// A pseudo-random number generator, repeatable by its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -85,7 +88,7 @@ impl Dice {
     }
 }
 
-/// The first bit and the width of what a fetch argument takes, and the offsets of its fetches from the inside out.
+/// Returns the offsets in a fetch argument, from the inside out, and the first bit and width of its value.
 fn taken(fetch_arg: &str) -> (Vec<u64>, u64, u64) {
     let offset = Regex::new(r"\+u?(\d+)\(").unwrap();
     let mut offsets: Vec<u64> = offset.captures_iter(fetch_arg).map(|of| of[1].parse().unwrap()).collect();
@@ -107,7 +110,7 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
     let structs = structs(&printed);
     assert!(structs.len() > 1000, "{} structs", structs.len());
     let types = Types::of_vmlinux(&vmlinux).unwrap();
-    let resolver = Resolver::new(&types, "vfs_read", Place::Entry).unwrap();
+    let resolver = Resolver::new(&types, "vfs_read", ProbeLocation::Entry).unwrap();
     let seed = RandomState::new().hash_one(0);
     let mut dice = Dice(seed);
     let names: Vec<&String> = structs.keys().collect();
@@ -122,7 +125,7 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
             };
             let all: Vec<&Member> = structs[of].iter().collect();
             let pointers: Vec<&Member> = all.iter().copied().filter(leads_on).collect();
-            // Most members lead nowhere; every other time one that does is taken.
+            // Most members lead nowhere, so every other time one that leads on is preferred.
             let members = if pointers.is_empty() || dice.below(2) == 0 { all } else { pointers };
             if members.is_empty() {
                 break None;
@@ -135,11 +138,11 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
                 _ => break Some(member),
             }
         };
-        // What is no number or pointer has no format of its own.
+        // Only numbers and pointers have a format.
         let Some(last) = last.filter(|last| matches!(last.size, 1 | 2 | 4 | 8)) else { continue };
         let resolved = match resolver.resolve(&path) {
             Ok(resolved) => resolved,
-            Err(error) if error.message.contains("no value") || error.message.contains("no format") => {
+            Err(error) if error.message.contains("or write a format") => {
                 continue;
             }
             Err(error) => panic!("seed {seed}: {path}: {}", error.message),
@@ -147,7 +150,7 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
         let (mut offsets, first, width) = taken(&resolved.fetch_arg);
         if resolved.fetch_arg.ends_with("string") && last.points_to.is_none() && offsets.len() > expect.len()
         {
-            // The text that a pointer points to.
+            // The string that a pointer points to.
             assert_eq!(offsets.pop(), Some(0), "seed {seed}: {path}: {resolved}");
         }
         if let Some((bit, bits)) = last.bits {
@@ -172,11 +175,11 @@ fn fifty_paths_that_nobody_chose_are_where_pahole_says() {
 #[test]
 fn what_the_talks_showed_is_written_as_c_writes_it() {
     let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
-    let check = |function: &str, place: Place, path: &str, expect: &str| {
+    let check = |function: &str, place: ProbeLocation, path: &str, expect: &str| {
         let resolver = Resolver::new(&types, function, place).unwrap();
         let resolved = resolver.resolve(path).unwrap_or_else(|error| panic!("{}", error.shown(path)));
         let offset = Regex::new(r"\+(\d+)\(").unwrap();
-        // Offsets are the kernel's own: pahole is asked for them above.
+        // Offsets depend on the kernel; the test above compares them with pahole.
         let shape = offset.replace_all(&resolved.fetch_arg, |of: &regex::Captures| match &of[1] {
             "0" => "+0(".to_owned(),
             _ => "+N(".to_owned(),
@@ -185,31 +188,41 @@ fn what_the_talks_showed_is_written_as_c_writes_it() {
     };
     check(
         "vfs_read",
-        Place::Entry,
+        ProbeLocation::Entry,
         "file->f_inode->i_sb->s_type->name:string",
         "+0(+0(+N(+N(+N($arg1))))):string",
     );
-    check("vfs_read", Place::Entry, "file->f_inode->i_sb->s_type->name", "+0(+0(+N(+N(+N($arg1))))):string");
-    check("eventfd_write", Place::Entry, "*(u64 *)buf", "+0($arg2):u64");
-    check("eventfd_write", Place::Entry, "*(u64 __user *)buf", "+u0($arg2):u64");
-    check("eventfd_write", Place::Entry, "count", "$arg3:u64");
-    check("eventfd_write", Place::Return { parameters: true }, "$retval", "$retval:s64");
-    check("do_sys_openat2", Place::Entry, "filename", "+0($arg2):string");
-    check("do_sys_openat2", Place::Entry, "filename:ustring", "+u0($arg2):ustring");
-    check("do_sys_openat2", Place::Entry, "dfd", "$arg1:s32");
-    check("do_sys_openat2", Place::Entry, "how->flags:x64", "+0($arg3):x64");
-    check("dev_get_by_name", Place::Return { parameters: true }, "$retval->name", "+N($retval):string");
-    check("__netif_receive_skb", Place::Entry, "skb->dev->perm_addr:x8[6]", "+N(+N($arg1)):x8[6]");
-    check("wake_up_process", Place::Entry, "p->comm", "+N($arg1):string");
-    check("wake_up_process", Place::Entry, "$arg1->pid", "+N($arg1):s32");
-    check("wake_up_process", Place::Entry, "p->se.load.weight", "+N($arg1):u64");
-    check("wake_up_process", Place::Entry, "p->pending.signal.sig[0]:x64", "+N($arg1):x64");
+    check(
+        "vfs_read",
+        ProbeLocation::Entry,
+        "file->f_inode->i_sb->s_type->name",
+        "+0(+0(+N(+N(+N($arg1))))):string",
+    );
+    check("eventfd_write", ProbeLocation::Entry, "*(u64 *)buf", "+0($arg2):u64");
+    check("eventfd_write", ProbeLocation::Entry, "*(u64 __user *)buf", "+u0($arg2):u64");
+    check("eventfd_write", ProbeLocation::Entry, "count", "$arg3:u64");
+    check("eventfd_write", ProbeLocation::Return { parameters: true }, "$retval", "$retval:s64");
+    check("do_sys_openat2", ProbeLocation::Entry, "filename", "+0($arg2):string");
+    check("do_sys_openat2", ProbeLocation::Entry, "filename:ustring", "+u0($arg2):ustring");
+    check("do_sys_openat2", ProbeLocation::Entry, "dfd", "$arg1:s32");
+    check("do_sys_openat2", ProbeLocation::Entry, "how->flags:x64", "+0($arg3):x64");
+    check(
+        "dev_get_by_name",
+        ProbeLocation::Return { parameters: true },
+        "$retval->name",
+        "+N($retval):string",
+    );
+    check("__netif_receive_skb", ProbeLocation::Entry, "skb->dev->perm_addr:x8[6]", "+N(+N($arg1)):x8[6]");
+    check("wake_up_process", ProbeLocation::Entry, "p->comm", "+N($arg1):string");
+    check("wake_up_process", ProbeLocation::Entry, "$arg1->pid", "+N($arg1):s32");
+    check("wake_up_process", ProbeLocation::Entry, "p->se.load.weight", "+N($arg1):u64");
+    check("wake_up_process", ProbeLocation::Entry, "p->pending.signal.sig[0]:x64", "+N($arg1):x64");
 }
 
 #[test]
 fn what_is_not_there_is_named_with_the_nearest() {
     let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
-    let resolver = Resolver::new(&types, "vfs_read", Place::Entry).unwrap();
+    let resolver = Resolver::new(&types, "vfs_read", ProbeLocation::Entry).unwrap();
     let check = |path: &str, expect: &str| {
         let message = resolver.resolve(path).expect_err(path).message;
         assert!(message.contains(expect), "{path}: {message}");
@@ -217,15 +230,15 @@ fn what_is_not_there_is_named_with_the_nearest() {
     check("fle->f_inode", "`vfs_read` has no parameter `fle`; the nearest is `file`");
     check("file->f_inod", "`struct file` has no member `f_inod`; the nearest is `f_inode`");
     check("file.f_inode", "`struct file *` is a pointer: use `->f_inode`");
-    check("file->f_path->dentry", "`struct path` is no pointer: use `.dentry`");
-    check("count->x", "a `size_t` points to nothing");
-    check("*file->private_data", "what `void *` points to has no type");
-    check("file->f_path", "`struct path` is no value");
+    check("file->f_path->dentry", "`struct path` is not a pointer: use `.dentry`");
+    check("count->x", "a `size_t` is not a pointer");
+    check("*file->private_data", "`void *` points to no known type");
+    check("file->f_path", "`struct path` is not a value");
     check("$retval", "use a kretprobe");
-    check("$arg7", "`vfs_read` has 4 parameters, and no `$arg7`");
+    check("$arg7", "`vfs_read` has 4 parameters, so there is no `$arg7`");
     check("(struct nowhere *)file", "this kernel has no type `struct nowhere`");
     // The core of perf events and its support for AUX areas each have one.
-    check("((struct perf_aux_event *)file)->x", "several types `struct perf_aux_event`, and they differ");
-    let error = Resolver::new(&types, "vfs_raed", Place::Entry).err().unwrap().to_string();
+    check("((struct perf_aux_event *)file)->x", "several different types `struct perf_aux_event`");
+    let error = Resolver::new(&types, "vfs_raed", ProbeLocation::Entry).err().unwrap().to_string();
     assert!(error.contains("BTF has no prototype of `vfs_raed`"), "{error}");
 }

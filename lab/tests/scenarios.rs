@@ -1,7 +1,7 @@
-//! Every scenario on every kernel under test, each a test of its own: its verdict, and its trace as
-//! trace-cmd reads it.
+//! Runs every scenario on every kernel under test, each as a separate test of its verdict, and compares
+//! its trace with trace-cmd.
 //!
-//! Kernels are those of FTRACE_LAB_KERNELS (names separated by commas), else the default one. They
+//! FTRACE_LAB_KERNELS lists the kernels, separated by commas; the default is the default kernel. They
 //! are built when the first test needs them. Works under `cargo test` and under cargo-nextest.
 
 mod compare;
@@ -9,17 +9,15 @@ mod compare;
 use anyhow::{Context, Result};
 use compare::compare;
 use lab::{
-    cache::Cache,
+    Lab,
     guest::{self, Guest},
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
-    machine::Snapshots,
-    progress::Progress,
+    machine::{Snapshots, boot_if_child},
     report::Terminal,
-    run::{self, known},
-    scenario::{self, Found, Scenario},
-    stored::TRACE,
-    verdict::Status,
+    results::{Status, TRACE},
+    run::{self, Attempt, known},
+    scenario::{self, Scenario, ScenarioFile},
 };
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::{
@@ -31,6 +29,7 @@ use std::{
 };
 
 fn main() -> Result<ExitCode> {
+    boot_if_child();
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert_with(run::default_jobs);
     let bench = Arc::new(Bench { built: Mutex::new(BTreeMap::new()) });
@@ -40,12 +39,12 @@ fn main() -> Result<ExitCode> {
             let bench = Arc::clone(&bench);
             let kernel = kernel.clone();
             let name = format!("{kernel}::{}", found.name);
-            let (opt_in, alone) = (scenario.opt_in, scenario.alone);
+            let (opt_in, alone) = (scenario.opt_in, scenario.exclusive);
             let trial = Trial::ignorable_test(name, move || bench.judge(&kernel, &found, &scenario));
             trials.push((alone, trial.with_ignored_flag(opt_in)));
         }
     }
-    // As in a run, no other has to come to an end for them.
+    // These run first, as in `lab run`, so that they need not wait for others to end.
     trials.sort_by_key(|&(alone, _)| !alone);
     let trials = trials.into_iter().map(|(_, trial)| trial).collect();
     let listing = arguments.list;
@@ -69,25 +68,33 @@ fn kernels() -> Vec<String> {
     names.split(',').map(str::to_owned).collect()
 }
 
-/// What tests share: each kernel and the guest are looked up once.
+/// Shared by the tests: each kernel and the guest are looked up once.
 struct Bench {
     built: Mutex<BTreeMap<String, Arc<(Kernel, Guest, Snapshots)>>>,
 }
 
 impl Bench {
-    fn judge(&self, kernel: &str, found: &Found, scenario: &Scenario) -> Result<Completion, Failed> {
+    fn judge(&self, kernel: &str, found: &ScenarioFile, scenario: &Scenario) -> Result<Completion, Failed> {
         let built = self.built(kernel).map_err(|error| format!("{error:#}"))?;
-        // Below the build directory; a failed test's files stay there to be looked at.
+        // Below the build directory; the files of a failed test stay there for inspection.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        let result = run::one(&built.0, &built.1, &built.2, found, scenario, directory.path());
+        let result = Attempt {
+            kernel: &built.0,
+            guest: &built.1,
+            found: found,
+            scenario: scenario,
+            repeat: None,
+            run: directory.path(),
+        }
+        .execute(&built.2);
         let result = known::in_view_of_bugs(&built.0.spec, result.map_err(|error| format!("{error:#}"))?);
         match result.status {
             Status::Passed => {
-                if scenario.dies.is_some() {
+                if scenario.expect_panic.is_some() {
                     // The trace died with the kernel.
                     return Ok(Completion::Completed);
                 }
-                // What the lab read, trace-cmd reads too.
+                // trace-cmd must read the same as the lab.
                 let trace = directory.path().join(&result.directory).join(TRACE);
                 compare(&trace).map_err(|error| {
                     let kept = directory.keep();
@@ -109,12 +116,11 @@ impl Bench {
         if let Some(built) = built.get(name) {
             return Ok(Arc::clone(built));
         }
-        let progress = Progress::new();
-        prerequisites::ensure(Need::Test, env::var("CI").is_ok_and(|value| value == "true"), &progress)?;
-        let cache = Cache::open()?;
-        let kernel = kernel::build(&cache, &root(), name, None, &progress)?;
-        let guest = guest::build(&cache, &root(), &progress)?;
-        let all = Arc::new((kernel, guest, Snapshots::new(&cache, &progress)?));
+        let lab = Lab::open(root())?;
+        prerequisites::ensure(Need::Test, env::var("CI").is_ok_and(|value| value == "true"), &lab.progress)?;
+        let kernel = kernel::build(&lab, name, None)?;
+        let guest = guest::build(&lab)?;
+        let all = Arc::new((kernel, guest, Snapshots::new(&lab)?));
         built.insert(name.to_owned(), Arc::clone(&all));
         Ok(all)
     }

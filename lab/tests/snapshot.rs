@@ -1,14 +1,13 @@
-//! Machines restored from snapshots: pristine each, many at once, and there even where a snapshot
-//! is damaged. All for real, in a cache of their own.
+//! Machines restored from snapshots: each is pristine, many run at once, and a corrupt snapshot is
+//! replaced. All are real, with a private cache.
 
 mod built;
 
 use built::built;
 use lab::{
+    Lab,
     cache::Cache,
-    machine::{Asleep, Machine, MachineSpec, Snapshots},
-    progress::Progress,
-    run::machine_spec,
+    machine::{Machine, MachineSpec, Snapshots, StandbyMachine, machine_spec},
 };
 use protocol::{Reply, Request, WriteMode};
 use std::{
@@ -28,7 +27,7 @@ fn spec() -> MachineSpec {
     machine_spec(&built().kernel, &built().guest).unwrap()
 }
 
-/// An empty cache, and a place for machines.
+/// An empty cache, and a directory for machines.
 struct Setting {
     directory: TempDir,
     spec: MachineSpec,
@@ -39,10 +38,10 @@ fn setting() -> Setting {
 }
 
 impl Setting {
-    /// What a lab of its own would have: it knows nothing of what others found out.
+    /// Opens the snapshots like a new lab, without the knowledge of other labs.
     fn snapshots(&self) -> Snapshots {
         let cache = Cache::at(self.directory.path().join("cache")).unwrap();
-        Snapshots::new(&cache, &Progress::new()).unwrap()
+        Snapshots::new(&Lab { cache, ..built().lab.clone() }).unwrap()
     }
 
     fn machine(&self, snapshots: &Snapshots) -> Machine {
@@ -52,7 +51,7 @@ impl Setting {
         machine
     }
 
-    /// The one entry there is.
+    /// Returns the only snapshot.
     fn entry(&self) -> PathBuf {
         let entries = fs::read_dir(self.directory.path().join("cache/snapshots")).unwrap();
         let entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -61,7 +60,7 @@ impl Setting {
     }
 }
 
-/// Whether the machine came from a snapshot: QEMU was told to wait for its state.
+/// Returns whether the machine came from a snapshot: QEMU was started with `-incoming`.
 fn is_restored(machine: &Machine) -> bool {
     let line = fs::read(format!("/proc/{}/cmdline", machine.pid())).unwrap();
     line.split(|&byte| byte == 0).any(|word| word == b"-incoming")
@@ -114,7 +113,7 @@ fn labs_that_need_the_same_snapshot_at_once_make_it_once() {
             lab.join().unwrap();
         }
     });
-    // Made twice, it would be another directory than the first of the two labs has locked.
+    // Exactly one snapshot exists.
     setting.entry();
 }
 
@@ -127,7 +126,7 @@ fn memory_is_kept_without_its_zeros() {
     assert!(ram.blocks() * 512 < 100 << 20, "{} bytes on disk", ram.blocks() * 512);
 }
 
-/// The guest's own clock since its boot.
+/// Returns the guest's uptime.
 fn uptime(machine: &mut Machine) -> Duration {
     let read = Request::ReadFile { path: "/proc/uptime".into(), max: 64 };
     match machine.call(&read, DEADLINE).unwrap() {
@@ -149,22 +148,22 @@ fn a_machine_that_slept_is_like_any_other_and_has_its_files_where_it_is_woken() 
         place
     };
     let (first, last) = (place("first"), place("last"));
-    assert!(Asleep::restore(&setting.spec, &snapshots, &first).is_none(), "no snapshot is there yet");
+    assert!(StandbyMachine::restore(&setting.spec, &snapshots, &first).is_none(), "there is no snapshot yet");
     let mut like = setting.machine(&snapshots);
     let like_uptime = uptime(&mut like);
     drop(like);
     let restoring = Instant::now();
-    let mut asleep = Asleep::restore(&setting.spec, &snapshots, &first).unwrap();
+    let mut asleep = StandbyMachine::restore(&setting.spec, &snapshots, &first).unwrap();
     let restored = restoring.elapsed();
     thread::sleep(Duration::from_secs(2));
     asleep.move_to(&last).unwrap();
     let woken = Instant::now();
-    let mut machine = asleep.wake().unwrap();
+    let mut machine = asleep.resume().unwrap();
     let uptime = uptime(&mut machine);
     assert!(is_restored(&machine));
-    // A guest's clock never runs faster than the host's, and this one's stood until it was woken.
+    // A guest's clock never runs faster than the host's, and this one stood still until the guest was woken.
     let most = like_uptime + restored + woken.elapsed() + Duration::from_millis(20);
-    assert!(uptime <= most, "{uptime:?} of a machine that was to be at {most:?} at most");
+    assert!(uptime <= most, "the uptime is {uptime:?}, expected at most {most:?}");
     define_probe(&mut machine);
     machine.mark_console("marked");
     assert_eq!(machine.console(), "marked\n");
@@ -192,19 +191,19 @@ fn one_that_is_never_woken_is_gone_when_it_is_dropped() {
         let runs = |line: &Vec<u8>| String::from_utf8_lossy(line).contains(&path);
         processes.filter_map(|line| fs::read(line).ok()).filter(runs).count()
     };
-    let asleep = Asleep::restore(&setting.spec, &snapshots, place.path()).unwrap();
+    let asleep = StandbyMachine::restore(&setting.spec, &snapshots, place.path()).unwrap();
     assert_eq!(of_this(), 1);
     drop(asleep);
     assert_eq!(of_this(), 0);
 }
 
-/// After `damage` to a snapshot's directory, the next lab has a machine from a snapshot that was
-/// made anew.
+/// Checks that after `damage` to a snapshot's directory, the next lab restores a machine from a new
+/// snapshot.
 fn check_damaged(damage: impl FnOnce(&Path)) {
     let setting = setting();
     drop(setting.machine(&setting.snapshots()));
     let entry = setting.entry();
-    // Its inode alone does not tell: a new file may get the number of one that is gone.
+    // The inode number alone is not enough: a new file may reuse that of a removed one.
     let made = |entry: &Path| fs::metadata(entry.join("ram")).unwrap().created().unwrap();
     let first = made(&entry);
     damage(&entry);
@@ -242,7 +241,7 @@ fn memory_that_no_kernel_can_run_from_is_made_again() {
     check_damaged(|entry| {
         let ram = File::options().write(true).open(entry.join("ram")).unwrap();
         let modified = ram.metadata().unwrap().modified().unwrap();
-        // Where the kernel's text is.
+        // This overwrites the kernel's text.
         ram.write_all_at(&vec![0; 24 << 20], 0).unwrap();
         ram.set_times(FileTimes::new().set_modified(modified)).unwrap();
     });
@@ -252,7 +251,7 @@ fn memory_that_no_kernel_can_run_from_is_made_again() {
 fn where_no_snapshot_can_be_kept_machines_boot() {
     let setting = setting();
     let snapshots = setting.snapshots();
-    // No directory of snapshots can be made where a file is.
+    // A file in place of the directory of snapshots.
     fs::write(setting.directory.path().join("cache/snapshots"), "").unwrap();
     for _ in 0..2 {
         assert!(!is_restored(&setting.machine(&snapshots)));

@@ -1,29 +1,26 @@
-//! Scenarios whose kernel is done wrong by, each for real: the verdict's name, the splat with its
-//! files and lines, the step it belongs to, and what was left behind.
+//! Scenarios that make the kernel fail, each for real: the status of the verdict, the splat with its
+//! files and lines, the step that caused it, and what was left behind.
 
 mod built;
 mod outcome;
 
 use built::built;
 use lab::{
+    Lab,
     cache::Cache,
     guest::Modules,
     progress::Progress,
-    report::ScenarioResult,
-    verdict::{Frame, Status},
+    results::{ScenarioResult, Status},
+    splat::Frame,
 };
 use outcome::result;
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// What became of loading `deaths` with a parameter.
+/// Loads `deaths` with a parameter, and checks the status and the reason.
 fn death(now: &str, status: Status, reason: &str) -> ScenarioResult {
     let steps = format!(
         "timeout: 3s\nsteps: [ {{ write: /dev/null, text: x }}, {{ load: deaths, parameters: now={now} }} ]"
@@ -34,7 +31,7 @@ fn death(now: &str, status: Status, reason: &str) -> ScenarioResult {
     result
 }
 
-/// A frame's innermost place: `deaths_null deaths.c`, and whether it has a line.
+/// Checks that the innermost place of a frame is a line of that function in deaths.c.
 fn place(frames: &[Frame], symbol: &str) {
     let frame = frames.iter().find(|frame| frame.symbol == symbol);
     let place =
@@ -103,9 +100,7 @@ fn a_module_that_eats_all_memory_is_told_by_the_oom_killer() {
 
 #[test]
 fn a_deadlock_with_interrupts_off_meets_its_deadline() {
-    let started = Instant::now();
-    let result = death("deadlock", Status::Hang, "during step 2");
-    assert!(started.elapsed() < Duration::from_secs(60), "{result:?}");
+    death("deadlock", Status::Hang, "during step 2");
 }
 
 #[test]
@@ -140,8 +135,12 @@ fn a_module_that_leaves_a_probe_behind_fails() {
     let steps = "steps: [ { load: deaths, parameters: leave=1 }, { unload: deaths } ]";
     let found = result(steps);
     assert_eq!(found.status, Status::Failed);
-    assert!(found.reason.contains("left behind: probe p:kprobes/deaths_left vfs_write"), "{}", found.reason);
-    assert_eq!(result(&format!("{steps}\nleaves: ['deaths_left vfs_write']")).status, Status::Passed);
+    assert!(
+        found.reason.contains("left behind by unloaded modules: probe p:kprobes/deaths_left vfs_write"),
+        "{}",
+        found.reason
+    );
+    assert_eq!(result(&format!("{steps}\nmay_leave: ['deaths_left vfs_write']")).status, Status::Passed);
 }
 
 #[test]
@@ -186,7 +185,8 @@ fn a_module_that_does_not_compile_shows_file_and_line() {
     fs::write(sources.join("Kbuild"), "obj-m := bad.o\n").unwrap();
     fs::write(sources.join("bad.c"), "#include <linux/module.h>\nint missing = nothing;\n").unwrap();
     let cache = Cache::at(root.path().join("cache")).unwrap();
-    let modules = Modules::new(&cache, root.path().join("guest/modules"), &Progress::silent());
+    let lab = Lab { root: root.path().to_owned(), cache, progress: Progress::silent() };
+    let modules = Modules::new(&lab, root.path().join("guest/modules"));
     let error = format!("{:#}", modules.find(kernel, "bad").unwrap_err());
     let at = format!("{}:2:", sources.join("bad.c").display());
     assert!(error.contains(&at) && error.contains("error: "), "{error}");

@@ -1,8 +1,8 @@
-//! The decoder against `trace-cmd report`: count, order, time and every field of every event.
+//! Compares the decoder with `trace-cmd report`: count, order, time and every field of every event.
 //!
-//! Each file under `tests/fixtures/trace` is a test, and so is each `trace.dat` below the
-//! directory that `FTRACE_LAB_TRACES` names, such as `results/latest`. Without trace-cmd the tests
-//! are ignored, with that reason in their names. A failure names the first difference.
+//! Each file under `tests/fixtures/trace` is a test, and so is each `trace.dat` below the directory
+//! in `FTRACE_LAB_TRACES`, such as `results/latest`. Without trace-cmd the tests are ignored, with that
+//! reason in their names. A failure names the first difference.
 
 mod compare;
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let mut files = Vec::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/trace"), &mut files);
     let fixtures = files.len();
-    assert!(fixtures > 0, "there are no traces to compare");
+    assert!(fixtures > 0, "no traces to compare");
     if let Some(directory) = env::var_os("FTRACE_LAB_TRACES") {
         collect(Path::new(&directory), &mut files);
     }
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Every `.dat` below `directory`.
+/// Collects every `.dat` below `directory`.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -1,14 +1,14 @@
-//! What the recorded traces hold, read through the public interface of the decoder.
+//! The contents of the recorded traces, read through the public interface of the decoder.
 
 use anyhow::{Context, Result, ensure};
-use lab::trace::{Event, Item, Loss, Trace, Value};
 use std::{ops::ControlFlow, path::Path};
+use trace::{Event, Item, Loss, Trace, Value};
 
 fn open(name: &str) -> Result<Trace> {
     Trace::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/trace").join(name))
 }
 
-/// Collects something from each event it applies to.
+/// Collects the values that `of` returns for events.
 fn collect<T>(trace: &Trace, mut of: impl FnMut(&Event<'_>) -> Option<T>) -> Result<Vec<T>> {
     let mut found = Vec::new();
     trace.for_each(|item| {
@@ -38,7 +38,7 @@ fn number(event: &Event<'_>, field: &str) -> Option<u64> {
 #[test]
 fn probes_in_the_order_of_time() -> Result<()> {
     let trace = open("kprobes.dat")?;
-    // Three tasks on two CPUs, each writing 1, 2, 3, … to an eventfd of its own.
+    // Three tasks on two CPUs, each writing 1, 2, 3, … to its own eventfd.
     for pid in [39, 40, 41] {
         let values = collect(&trace, |event| {
             (event.pid == pid && event.name() == "efd_write").then(|| number(event, "value"))
@@ -115,11 +115,11 @@ fn losses_with_their_place() -> Result<()> {
         [
             (1, Some(753), None, Some(16_425_388_400)),
             (0, Some(1175), None, Some(16_429_924_208)),
-            // The pages read before these told of 83 more; the counters still do.
+            // 83 more were recorded in pages read before these; the counters still include them.
             (1, Some(83), Some(16_432_772_896), None),
         ]
     );
-    // A full buffer that is not overwritten marks no page: the counters tell, and no time does.
+    // A full buffer that is not overwritten marks no page: only the counters have the loss, without a time.
     let found = losses(&open("dropped.dat")?)?;
     let places: Vec<_> = found.iter().map(|loss| (loss.cpu, loss.lost, loss.after, loss.before)).collect();
     assert_eq!(places, [(0, Some(1564), None, None), (1, Some(1216), None, None)]);
@@ -209,7 +209,7 @@ fn clocks_and_layouts() -> Result<()> {
     Ok(())
 }
 
-/// The one event of each call of `eventfd_write`, by the field with its address.
+/// Returns `of` for each event `name` whose field `field` is the address of `eventfd_write`.
 fn eventfd_writes<T>(
     trace: &Trace,
     name: &str,
@@ -221,11 +221,11 @@ fn eventfd_writes<T>(
         let symbol = symbols.resolve(number(event, field)?)?;
         (event.name() == name && symbol.name == "eventfd_write").then(|| of(event))
     })?;
-    ensure!(found.iter().all(Option::is_some), "an event of `eventfd_write` lacks what was asked for");
+    ensure!(found.iter().all(Option::is_some), "an event of `eventfd_write` lacks the value");
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The third argument of a function, of kernels that record arguments.
+/// Returns the third argument of a function, if the kernel records arguments.
 fn third_argument(event: &Event<'_>) -> Option<u64> {
     match event.field("args")? {
         Value::List(arguments) => arguments.get(2)?.as_u64(),
@@ -235,7 +235,7 @@ fn third_argument(event: &Event<'_>) -> Option<u64> {
 
 #[test]
 fn arguments_and_return_values_where_the_kernel_has_them() -> Result<()> {
-    // Each write to an eventfd is of eight bytes, and so is what it gives back.
+    // Each write to an eventfd is of eight bytes, and returns eight.
     let of = |name: &str, event: &str, field: &str| -> Result<Vec<u64>> {
         eventfd_writes(&open(name)?, event, field, third_argument)
     };
@@ -271,8 +271,7 @@ fn files_that_trace_cmd_wrote() -> Result<()> {
     check("record-none.dat", "6.12.107", "irq_handler_entry", 17)?;
     check("6.1-stacks.dat", "6.1.176", "kernel_stack", 228)?;
     check("6.1-function.dat", "6.1.176", "function", 15)?;
-    // Debian 12's trace-cmd cannot read this one; the stack behind each event shows that all of it is
-    // there.
+    // Debian 12's trace-cmd cannot read this one; the stack after each event shows that it is complete.
     check("../trace_cmd/zlib.dat", "6.12.107", "kernel_stack", 116)?;
     let all = collect(&open("../trace_cmd/zlib.dat")?, |_| Some(()))?.len();
     assert_eq!(all, 2 * 116);
@@ -282,5 +281,5 @@ fn files_that_trace_cmd_wrote() -> Result<()> {
 #[test]
 fn a_latency_trace_is_text() {
     let error = format!("{:#}", open("../trace_cmd/latency.dat").unwrap_err());
-    assert!(error.contains("what a latency tracer left") && error.contains("trace-cmd report"), "{error}");
+    assert!(error.contains("latency tracer output") && error.contains("trace-cmd report"), "{error}");
 }

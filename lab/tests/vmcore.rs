@@ -1,22 +1,19 @@
-//! A guest that panics leaves its memory: read here as crash and drgn would, with the kernel's
+//! A guest that panics leaves a vmcore, which these tests read like crash and drgn, with the kernel's
 //! symbols.
 
 mod built;
 
 use built::{Built, built};
 use lab::{
-    cache::Cache,
     dump::{self, Dump, RingBuffer},
     host::drgn::Drgn,
     kernel::Kernel,
-    machine::{BOOT_DEADLINE, Death, Machine, Snapshots, VMCORE},
-    progress::Progress,
-    report::{Results, ScenarioResult},
-    run::{self, machine_spec},
-    scenario::{Found, Scenario},
-    trace::{Item, Trace},
-    verdict::Status,
+    machine::{BOOT_DEADLINE, Death, Machine, Snapshots, VMCORE, boot_if_child, machine_spec},
+    results::{Results, ScenarioResult, Status},
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile},
 };
+use libtest_mimic::{Arguments, Trial};
 use object::{
     LittleEndian as LE, Object, ObjectSection, ObjectSymbol,
     elf::{self, FileHeader64, ProgramHeader64},
@@ -29,13 +26,35 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 use tempfile::TempDir;
+use trace::{Item, Trace};
 
-/// Memory as a dump has it, read without drgn.
+/// Names each test.
+macro_rules! trials {
+    ($($test:ident),*) => { vec![$(Trial::test(stringify!($test), || { $test(); Ok(()) })),*] };
+}
+
+/// Has a main function of its own because a test boots a userland.
+fn main() -> ExitCode {
+    boot_if_child();
+    let trials = trials![
+        a_module_that_panics_leaves_the_memory_of_its_kernel,
+        an_oops_that_the_guest_survives_leaves_none,
+        a_panic_is_told_where_its_dump_has_no_place,
+        the_memory_of_a_kernel_that_panicked_tells_why_and_what_was_traced_last,
+        a_guest_that_is_dumped_goes_on,
+        crash_in_a_guest_tells_of_a_dump_what_drgn_tells,
+        the_dump_of_another_kernel_is_not_read
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// The memory in a dump, read without drgn.
 struct Elf {
     data: Vec<u8>,
-    /// What the kernel wrote down for those who read dumps of it, by name.
+    /// The entries of VMCOREINFO, by name.
     info: Vec<(String, String)>,
 }
 
@@ -68,7 +87,7 @@ impl Elf {
         &found.unwrap_or_else(|| panic!("no {name} in {:?}", self.info)).1
     }
 
-    /// Pages of zeroes, which are most, are not looked at.
+    /// Returns whether the memory contains `text`. Skips pages of zeroes, which are most.
     fn contains(&self, text: &str) -> bool {
         const PAGE: usize = 4096;
         let pages = (0..self.data.len()).step_by(PAGE);
@@ -79,7 +98,7 @@ impl Elf {
         })
     }
 
-    /// What is at an address of the kernel's image.
+    /// Returns the bytes at an address of the kernel's image.
     fn read(&self, address: u64, length: usize) -> &[u8] {
         let offset = self.info("NUMBER(kimage_voffset)").trim_start_matches("0x");
         let physical = address.wrapping_sub(u64::from_str_radix(offset, 16).unwrap());
@@ -94,7 +113,7 @@ impl Elf {
     }
 }
 
-/// The address of a symbol of vmlinux, and its bytes there.
+/// Returns the address of a symbol of vmlinux, and its bytes there.
 fn symbol(kernel: &Kernel, name: &str) -> (u64, Vec<u8>) {
     let data = fs::read(kernel.vmlinux().unwrap()).unwrap();
     let file = object::File::parse(&data[..]).unwrap();
@@ -104,16 +123,18 @@ fn symbol(kernel: &Kernel, name: &str) -> (u64, Vec<u8>) {
     (symbol.address(), bytes.to_vec())
 }
 
-/// A scenario of these steps: its result, and the directory of its files.
+/// Runs a scenario with these steps; returns its result and the directory of its files.
 fn result(directory: &TempDir, steps: &str) -> (ScenarioResult, PathBuf) {
-    let Built { kernel, guest } = built();
-    let snapshots = Snapshots::new(&Cache::open().unwrap(), &Progress::new()).unwrap();
+    let Built { lab, kernel, guest } = built();
+    let snapshots = Snapshots::new(lab).unwrap();
     let path = directory.path().join("x.yaml");
     fs::write(&path, format!("summary: x\n{steps}\n")).unwrap();
     let scenario = Scenario::load(&path).unwrap();
-    let found = Found { name: "x".into(), path };
+    let found = ScenarioFile { name: "x".into(), path };
     let results = directory.path().join("results");
-    let result = run::one(kernel, guest, &snapshots, &found, &scenario, &results).unwrap();
+    let result = Attempt { kernel, guest, found: &found, scenario: &scenario, repeat: None, run: &results }
+        .execute(&snapshots)
+        .unwrap();
     let files = results.join(&result.directory);
     (result, files)
 }
@@ -122,7 +143,6 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-#[test]
 fn a_module_that_panics_leaves_the_memory_of_its_kernel() {
     let directory = directory();
     let (result, files) = result(&directory, "steps: [ { load: deaths, parameters: now=panic } ]");
@@ -136,8 +156,8 @@ fn a_module_that_panics_leaves_the_memory_of_its_kernel() {
     assert_eq!(dump.info("OSRELEASE"), release.trim());
     let (address, banner) = symbol(kernel, "linux_banner");
     assert!(banner.starts_with(format!("Linux version {}", release.trim()).as_bytes()));
-    assert!(dump.read(address, banner.len()) == banner, "another kernel's banner, or none");
-    // What panicked, and what the kernel said of it, is in there.
+    assert!(dump.read(address, banner.len()) == banner, "the banner differs from vmlinux");
+    // It has the panic message and the function that panicked.
     for text in ["Kernel panic - not syncing: a death was asked for", "deaths_panic"] {
         assert!(dump.contains(text), "`{text}` is not in the memory");
     }
@@ -145,11 +165,10 @@ fn a_module_that_panics_leaves_the_memory_of_its_kernel() {
     let metadata = path.metadata().unwrap();
     let (size, on_disk) = (metadata.len(), metadata.blocks() * 512);
     eprintln!("{size} bytes, {on_disk} of them on disk");
-    assert!(on_disk < size / 2, "{on_disk} bytes on disk of {size}: there are no holes");
+    assert!(on_disk < size / 2, "{on_disk} of {size} bytes on disk: no holes");
     assert_eq!(metadata.mode() & 0o777, 0o644);
 }
 
-#[test]
 fn an_oops_that_the_guest_survives_leaves_none() {
     let directory = directory();
     let (result, files) = result(&directory, "steps: [ { load: deaths, parameters: now=null } ]");
@@ -157,9 +176,8 @@ fn an_oops_that_the_guest_survives_leaves_none() {
     assert!(!files.join(VMCORE).exists());
 }
 
-#[test]
 fn a_panic_is_told_where_its_dump_has_no_place() {
-    let Built { kernel, guest } = built();
+    let Built { kernel, guest, .. } = built();
     let directory = directory();
     let mut machine =
         Machine::boot(&machine_spec(kernel, guest).unwrap(), directory.path(), BOOT_DEADLINE).unwrap();
@@ -173,28 +191,27 @@ fn a_panic_is_told_where_its_dump_has_no_place() {
     fs::rename(directory.path().with_extension("elsewhere"), directory.path()).unwrap();
     assert!(matches!(death, Death::Panic { .. }), "{death}");
     let note = death.note().unwrap();
-    assert!(note.starts_with("the guest's memory was not dumped: cannot make a file in"), "{note}");
+    assert!(note.starts_with("the guest's memory was not dumped: cannot create a file in"), "{note}");
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "console.txt" || name == "qemu.log"), "{left:?}");
 }
 
 fn drgn() -> Drgn {
-    Drgn::obtain(&Cache::open().unwrap(), &Progress::new()).unwrap()
+    Drgn::obtain(&built().lab.cache, &built().lab.progress).unwrap()
 }
 
-/// A dump of the default kernel, with this module of the lab's.
+/// Returns a dump of the default kernel, with this module of the lab.
 fn dump(vmcore: PathBuf, module: &str) -> Dump {
-    let Built { kernel, guest } = built();
+    let Built { kernel, guest, .. } = built();
     let module = guest.modules.find(kernel, module).unwrap();
     let modules = BTreeMap::from([(module.name, vec![module.debug])]);
     Dump { vmcore, vmlinux: kernel.vmlinux().unwrap(), modules }
 }
 
-#[test]
 fn the_memory_of_a_kernel_that_panicked_tells_why_and_what_was_traced_last() {
     let directory = directory();
-    // When it is told of the panic, the other CPUs are stopped, so nothing drains this event.
+    // At the time of this call the other CPUs are stopped, so nothing drains this event.
     let (result, files) = result(
         &directory,
         "trace: { events: [ { kprobe: pvpanic_panic_notify, name: the_end } ] }\n\
@@ -234,7 +251,6 @@ fn the_memory_of_a_kernel_that_panicked_tells_why_and_what_was_traced_last() {
     assert_eq!(last, "kprobes:the_end insmod");
 }
 
-#[test]
 fn a_guest_that_is_dumped_goes_on() {
     let directory = directory();
     let (result, files) = result(&directory, "steps: [ { load: deaths } ]\ndump: true");
@@ -250,7 +266,7 @@ fn a_guest_that_is_dumped_goes_on() {
     assert!(modules.iter().any(|module| module.name == "deaths"), "{found}");
 }
 
-/// Makes `run` the directory of a run of this one scenario on a kernel of this configuration.
+/// Makes `run` the directory of a run of this one scenario on a kernel with this configuration.
 fn store(run: &Path, config_hash: &str, result: &ScenarioResult) {
     let results = format!(
         r#"{{ "schema": 1, "run": {{ "started": "", "seconds": 0, "first_machine_micros": 0, "complete": true }},
@@ -264,7 +280,7 @@ fn store(run: &Path, config_hash: &str, result: &ScenarioResult) {
     fs::write(run.join("results.json"), results).unwrap();
 }
 
-/// The events of a ring buffer: time and name.
+/// Returns the events of a ring buffer: time and name.
 fn events(ring_buffer: &RingBuffer, directory: &TempDir) -> Vec<(u64, String)> {
     let path = directory.path().join("events.dat");
     ring_buffer.write(&path, built().kernel.functions().unwrap()).unwrap();
@@ -281,8 +297,7 @@ fn events(ring_buffer: &RingBuffer, directory: &TempDir) -> Vec<(u64, String)> {
     events
 }
 
-/// On the second CPU: the first, which is stopped, has registers in the dump, too, and they come first.
-#[test]
+/// The panic is on the second CPU; the registers of the first, which is stopped, precede its own in the dump.
 fn crash_in_a_guest_tells_of_a_dump_what_drgn_tells() {
     let directory = directory();
     let (result, files) = result(
@@ -294,10 +309,9 @@ fn crash_in_a_guest_tells_of_a_dump_what_drgn_tells() {
     let kernel = &built().kernel;
     let run = files.ancestors().nth(result.directory.split('/').count()).unwrap();
     store(run, &kernel.config_hash, &result);
-    let cache = Cache::open().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let found = dump::find(&cache, &files).unwrap();
-    let by_crash = dump::by_crash(&cache, root, &found, &Progress::new()).unwrap();
+    let lab = &built().lab;
+    let found = dump::find(&lab.cache, &files).unwrap();
+    let by_crash = dump::by_crash(lab, &found).unwrap();
     for text in
         ["Kernel panic - not syncing: a death was asked for", "deaths_panic at", "deaths.c: ", "insmod"]
     {
@@ -306,20 +320,19 @@ fn crash_in_a_guest_tells_of_a_dump_what_drgn_tells() {
     let by_drgn = found.dump.post_mortem(&drgn(), true, &[]).unwrap().trace.unwrap();
     let (crash, drgn) = (by_crash.trace.found().unwrap(), by_drgn.found().unwrap());
     let (crash, drgn) = (events(crash, &directory), events(drgn, &directory));
-    // crash is asked for the newest alone.
+    // crash reads only the newest events.
     assert!(!crash.is_empty() && drgn.ends_with(&crash), "{crash:?} {drgn:?}");
 }
 
-#[test]
 fn the_dump_of_another_kernel_is_not_read() {
     let directory = directory();
     let (result, files) = result(&directory, "steps: [ { load: deaths } ]\ndump: true");
-    let cache = Cache::open().unwrap();
+    let cache = &built().lab.cache;
     let run = files.ancestors().nth(result.directory.split('/').count()).unwrap();
     let kernel = &built().kernel;
     let check = |config_hash: &str, expect: Result<(), &str>| {
         store(run, config_hash, &result);
-        match (dump::find(&cache, &files), expect) {
+        match (dump::find(cache, &files), expect) {
             (Ok(found), Ok(())) => assert_eq!(Some(found.dump.vmlinux), kernel.vmlinux()),
             (Err(error), Err(expect)) => assert!(format!("{error:#}").contains(expect), "{error:#}"),
             (found, expect) => panic!("{config_hash}: {found:?}, expected {expect:?}"),
@@ -327,11 +340,11 @@ fn the_dump_of_another_kernel_is_not_read() {
     };
     check(&kernel.config_hash, Ok(()));
     check("0123456789abcdef", Err("is not in the cache; `cargo xtask lab build"));
-    // A dump of another build of this very configuration, as that of a tree that was changed.
+    // A dump of a different build of the same configuration, such as that of a modified tree.
     let vmcore = files.join(VMCORE);
     let mut data = fs::read(&vmcore).unwrap();
     let id = data.windows(9).position(|bytes| bytes == b"BUILD-ID=").unwrap() + 9;
     data[id] ^= 1;
     fs::write(&vmcore, data).unwrap();
-    check(&kernel.config_hash, Err("only another build of it"));
+    check(&kernel.config_hash, Err("in the cache matches the dump"));
 }

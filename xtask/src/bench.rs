@@ -1,18 +1,30 @@
 //! `cargo xtask bench`
 
 use crate::{exit, root, setup::Setup};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use checkers::browser::Browser;
 use clap::{Args, ValueEnum};
-use lab::{bench, host::prerequisites::Need, progress::Progress};
-use std::{env, os::unix::process::CommandExt, process::Command};
+use lab::{bench, host::prerequisites::Need};
+use std::{env, os::unix::process::CommandExt, path::Path, process::Command, time::Instant};
 
-/// Measure what the lab promises about its speed
+/// Resolves when the list exists and is painted: a frame was requested after it existed, and
+/// another frame followed.
+const PAINTED: &str = "new Promise((done) => { const look = () => \
+    document.querySelectorAll('#rows .name').length === WANTED && document.querySelector('#rows button') \
+    ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 1); look(); })";
+
+/// Resolves when the first result's details exist and its timeline is drawn.
+const OPENED: &str = "new Promise((done) => { document.querySelector('#rows button').click(); const look = () => \
+    document.querySelector('section.details canvas')?.width > 0 && document.querySelector('[data-role=range]').textContent \
+    ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 1); look(); })";
+
+/// Run one of the lab's benchmarks
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask bench boot --json")]
 pub(crate) struct Bench {
-    /// What to measure
+    /// The benchmark
     name: Name,
-    /// One JSON object: {bench, figures: {name: number}}
+    /// Print a JSON object: {bench, figures: {name: number}}
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -21,35 +33,37 @@ pub(crate) struct Bench {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
-    /// Cold boot against a bare /init, and an unchanged rerun
+    /// Cold boot compared with a bare /init, and a rerun without changes
     Boot,
-    /// A pristine machine for each scenario: restore, memory, and runs of up to 200 scenarios
+    /// Builds of a kernel and of a module, confined and unconfined
+    Confine,
+    /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
-    /// A report of 200 scenarios and a million events: its size, and how soon a browser shows it
+    /// A report of 200 scenarios and a million events: its size, and the time until a browser shows it
     Report,
-    /// Paths through structs: one from nothing, and a hundred together
+    /// Paths through structs: the first one, including opening vmlinux, and a hundred in one go
     Resolve,
-    /// A million events: decode and judge against trace-cmd report, and raw drain against text
+    /// A million events: decode and judge compared with trace-cmd report, and raw drain with text
     Trace,
-    /// A whole Debian userland: its boot beside vmtest's own, crash's attach, and drgn's look
+    /// A Debian userland: boot compared with vmtest's, and the time crash and drgn take to inspect it
     Userland,
 }
 
 impl Bench {
     pub(crate) fn run(self) -> Result<u8> {
-        // What decodes and judges is measured as it is when it is optimised.
+        // Decoding and judging are measured in an optimized build.
         if matches!(self.name, Name::Trace) && cfg!(debug_assertions) {
             return optimised();
         }
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Test, &progress)?;
+        let lab = self.setup.ensure(Need::Test)?;
         let figures = match self.name {
-            Name::Boot => bench::boot(&cache, root(), &env::current_exe()?, &progress)?,
-            Name::Isolation => bench::isolation(&cache, root(), &env::current_exe()?, &progress)?,
-            Name::Report => bench::report(&cache, root(), &progress)?,
-            Name::Resolve => bench::resolve(&cache, root(), &progress)?,
-            Name::Trace => bench::trace(&cache, root(), &env::current_exe()?, &progress)?,
-            Name::Userland => bench::userland(&cache, root(), &progress)?,
+            Name::Boot => bench::boot(&lab, &env::current_exe()?)?,
+            Name::Confine => bench::confine(&lab)?,
+            Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
+            Name::Report => bench::report(&lab, &look)?,
+            Name::Resolve => bench::resolve(&lab)?,
+            Name::Trace => bench::trace(&lab, &env::current_exe()?)?,
+            Name::Userland => bench::userland(&lab)?,
         };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);
@@ -60,7 +74,7 @@ impl Bench {
     }
 }
 
-/// The same command line, by an xtask that is built for speed.
+/// Runs the same command line with an xtask built in release mode.
 fn optimised() -> Result<u8> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let error = Command::new(cargo)
@@ -69,4 +83,22 @@ fn optimised() -> Result<u8> {
         .current_dir(root())
         .exec();
     Err(error).context("cannot run `cargo run --release --package xtask`")
+}
+
+/// Opens a report of this many scenarios in Chromium. Returns the seconds from the request to the painted list,
+/// and from a click to the first details.
+fn look(path: &Path, scenarios: usize) -> Result<(f64, f64)> {
+    let mut browser = Browser::start()?;
+    browser.resize(1280, 900)?;
+    let started = Instant::now();
+    browser.open(&format!("file://{}", path.display()))?;
+    browser.evaluate(&PAINTED.replace("WANTED", &scenarios.to_string()))?;
+    let shown = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    browser.evaluate(OPENED)?;
+    let opened = started.elapsed().as_secs_f64();
+    match browser.complaints().first() {
+        Some(complaint) => bail!("Chromium reports an error in the report: {complaint}"),
+        None => Ok((shown, opened)),
+    }
 }

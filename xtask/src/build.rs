@@ -1,17 +1,16 @@
 //! `cargo xtask lab build`
 
-use crate::{complete, exit, root, setup::Setup};
+use crate::{complete, exit, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
     guest,
     host::prerequisites::Need,
     kernel::{self, WITHOUT_VMLINUX},
-    progress::Progress,
 };
 use std::path::PathBuf;
 
-/// Build a kernel and what runs in its guest, and say where they are
+/// Build a kernel and its initramfs, and print their paths
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask lab build 6.12 --yes")]
 pub(crate) struct Build {
@@ -21,7 +20,7 @@ pub(crate) struct Build {
     /// Build it from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
-    /// Ask again what the suite or branch of its source stands for today
+    /// Look up the current version of its Debian suite or git branch
     #[arg(long)]
     refresh: bool,
     #[command(flatten)]
@@ -30,13 +29,12 @@ pub(crate) struct Build {
 
 impl Build {
     pub(crate) fn run(self) -> Result<u8> {
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Run, &progress)?;
+        let lab = self.setup.ensure(Need::Run)?;
         if self.refresh {
-            kernel::forget_source(&cache, root(), &self.kernel)?;
+            kernel::forget_source(&lab, &self.kernel)?;
         }
-        let kernel = kernel::build(&cache, root(), &self.kernel, self.kernel_tree.as_deref(), &progress)?;
-        let guest = guest::build(&cache, root(), &progress)?;
+        let kernel = kernel::build(&lab, &self.kernel, self.kernel_tree.as_deref())?;
+        let guest = guest::build(&lab)?;
         println!("{} {} (source {})", kernel.name, kernel.version, kernel.source_version);
         let (vmlinux, initramfs) = (kernel.vmlinux(), guest.initramfs_for(&kernel, &[])?);
         let vmlinux = vmlinux.map_or_else(|| WITHOUT_VMLINUX.into(), |path| path.display().to_string());

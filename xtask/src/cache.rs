@@ -4,23 +4,28 @@ use crate::{complete, exit, root, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
-    cache::Cache,
+    cache::{Cache, LIMIT_VARIABLE, LIMITED},
     host::prerequisites::Need,
     kernel::{
         self,
-        slim::{Sizes, sizes, slim},
+        prune::{Sizes, prune, sizes},
     },
     progress::Progress,
 };
+use std::path::Path;
 
-/// Show what the cache weighs, or remove what runs on some kernels do not need
+/// Show the size of the cache, or prune it to what some kernels need
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab cache                              what is in it\n  \
-    cargo xtask lab cache --keep 6.12 --keep 7.2       no other kernels, and no object files")]
+    cargo xtask lab cache                              show what is in it\n  \
+    cargo xtask lab cache --keep 6.12 --keep 7.2       remove other kernels, and object files\n\n\
+    When a kernel is built or its source is fetched, the builds and sources that were not used for the \
+    longest time are removed until the rest takes at most 60 GB, or FTRACE_LAB_CACHE_MAX: a size such as \
+    40G, or `none`. Those that a running lab uses stay.")]
 pub(crate) struct Show {
-    /// Remove builds and sources of all other kernels than this one, object files and snapshots: a name
-    /// of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several times
+    /// Keep the build and source of this kernel, and remove those of all others, object files and
+    /// snapshots: a name of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
+    /// (repeatable). Fails if another process uses the cache
     #[arg(long, value_name = "NAME", add = complete::kernels())]
     keep: Vec<String>,
     #[command(flatten)]
@@ -30,17 +35,19 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self) -> Result<u8> {
         if self.keep.is_empty() {
-            let cache = Cache::open()?;
-            show(&cache, "in", &sizes(&cache)?);
+            let cache = Cache::open(&Progress::new())?;
+            let sizes = sizes(&cache)?;
+            show(&cache, "in", &sizes);
+            println!("{}", limit(&cache, &sizes));
             return Ok(exit::SUCCESS);
         }
         let kernels = kernel::choose(root(), &self.keep)?;
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        let kernels = kernels.iter().map(|name| kernel::identify(&cache, root(), name, &progress));
-        let slimmed = slim(&cache, &kernels.collect::<Result<Vec<_>>>()?)?;
-        show(&cache, "removed from", &slimmed.removed);
-        show(&cache, "kept in", &slimmed.kept);
+        let lab = self.setup.ensure(Need::Run)?;
+        let kernels = kernels.iter().map(|name| kernel::identify(&lab, name));
+        let pruned = prune(&lab.cache, &kernels.collect::<Result<Vec<_>>>()?)?;
+        show(&lab.cache, "removed from", &pruned.removed);
+        show(&lab.cache, "kept in", &pruned.kept);
+        println!("{}", limit(&lab.cache, &pruned.kept));
         Ok(exit::SUCCESS)
     }
 }
@@ -52,7 +59,19 @@ fn show(cache: &Cache, what: &str, sizes: &Sizes) {
     for (path, bytes) in &sizes {
         println!("  {:>6} MB  {}", megabytes(**bytes), path.display());
     }
-    println!("  {:>6} MB  together", megabytes(sizes.iter().map(|(_, bytes)| **bytes).sum()));
+    println!("  {:>6} MB  total", megabytes(sizes.iter().map(|(_, bytes)| **bytes).sum()));
+}
+
+/// Describes how much of the limit is used.
+fn limit(cache: &Cache, sizes: &Sizes) -> String {
+    let is_limited = |path: &Path| LIMITED.iter().any(|kind| path.starts_with(kind));
+    let used = sizes.iter().filter(|(path, _)| is_limited(path)).map(|(_, bytes)| *bytes).sum();
+    let of = match (cache.limit(), cache.check_own()) {
+        (None, _) => format!("without a limit ({LIMIT_VARIABLE})"),
+        (Some(_), Err(error)) => format!("without a limit: {error:#}"),
+        (Some(limit), Ok(())) => format!("of at most {} MB ({LIMIT_VARIABLE})", megabytes(limit)),
+    };
+    format!("  {:>6} MB  {}, {of}", megabytes(used), LIMITED.join(" and "))
 }
 
 fn megabytes(bytes: u64) -> u64 {

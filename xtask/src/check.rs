@@ -4,27 +4,25 @@ use crate::{complete, exit, root, scenarios, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    fit::{self, Unfit},
     host::prerequisites::Need,
     kernel::{self, Kernel},
-    plan,
-    probe::{self, Unfit},
-    progress::Progress,
     scenario::{self, Scenario},
 };
 use std::path::PathBuf;
 
-/// Validate scenario files; with --kernel also what they probe and trace, without booting it
+/// Validate scenario files; with --kernel, also what they probe and trace, without booting
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab check scenarios/probes/eventfd-write.yaml\n  \
-    cargo xtask lab check scenarios --kernel '>=6.1'     whether these kernels have what is probed\n\n\
-    What a scenario may have is in docs/scenarios.md.\n\n\
-    Exit codes: 0 all are valid (unsupported allowed); 2 at least one is not; 3 the lab itself could not do its work.")]
+    cargo xtask lab check scenarios --kernel '>=6.1'     can these kernels trace what they probe?\n\n\
+    docs/scenarios.md describes every field of a scenario.\n\n\
+    Exit codes: 0 all are valid (unsupported allowed); 2 at least one is invalid; 3 the lab itself failed.")]
 pub(crate) struct Check {
-    /// Scenario files, directories of them, or names such as probes/paths
+    /// Scenario files, directories, or names such as probes/paths
     #[arg(required = true, add = complete::scenarios())]
     paths: Vec<PathBuf>,
-    /// Kernels of kernels/*.yaml to check them for, as `lab run` takes them; built if they are not yet
+    /// Also check against this kernel, as for `lab run`; it is built if necessary (repeatable)
     #[arg(long, value_name = "NAME", add = complete::kernels())]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -51,7 +49,7 @@ impl Check {
                 println!("{path}: valid");
             }
             for kernel in &kernels {
-                let unfit = unfit(&scenario, kernel)?;
+                let unfit = fit::fit(&scenario, kernel)?.err();
                 let (count, said) = match &unfit {
                     None => (&mut valid, "valid"),
                     Some(Unfit::Unsupported(_)) => (&mut unsupported, "unsupported"),
@@ -72,17 +70,8 @@ impl Check {
         if self.kernel.is_empty() {
             return Ok(Vec::new());
         }
-        let progress = Progress::new();
         let names = kernel::choose(root(), &self.kernel)?;
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        names.iter().map(|name| kernel::build(&cache, root(), name, None, &progress)).collect()
-    }
-}
-
-/// Why the kernel cannot run the scenario, as far as its files tell.
-fn unfit(scenario: &Scenario, kernel: &Kernel) -> Result<Option<Unfit>> {
-    match plan::unmet(scenario, kernel) {
-        Some(reason) => Ok(Some(Unfit::Unsupported(reason))),
-        None => Ok(probe::fit(scenario, kernel)?.err()),
+        let lab = self.setup.ensure(Need::Run)?;
+        names.iter().map(|name| kernel::build(&lab, name, None)).collect()
     }
 }

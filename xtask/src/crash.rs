@@ -4,11 +4,10 @@ use crate::{exit, root};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::{
-    cache::Cache,
-    dump::{self, FoundDump, Part, Reader, RingBuffer},
+    Lab,
+    dump::{self, FoundDump, Reader, RingBuffer, Section},
     host::drgn::Drgn,
-    progress::Progress,
-    trace::{Item, Trace},
+    words::printable,
 };
 use std::{
     collections::VecDeque,
@@ -16,44 +15,44 @@ use std::{
     ops::ControlFlow,
     path::PathBuf,
 };
+use trace::{Item, Trace};
 
-/// What was in the ring buffer of a dump, beside it.
+/// The file next to a dump to which the events of its ring buffer are written.
 const LAST_TRACE: &str = "vmcore.trace.dat";
 
-/// Open the memory of a kernel that panicked: what it died of, and drgn's prompt
+/// Open the vmcore of a panicked kernel: print a post-mortem, then start drgn
 ///
-/// Prints the panic, the backtrace of the task that panicked with files and lines, the modules, and the
-/// last trace events that were still in the ring buffer; then leaves the terminal to drgn.
+/// Prints the panic, the backtrace of the panicked task with files and lines, the modules, and the last
+/// trace events in the ring buffer, then starts drgn on the terminal.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab crash results/latest/6.12/crash/panic-backtrace\n  \
     cargo xtask lab crash results/latest --batch --events 100")]
 pub(crate) struct Crash {
-    /// The directory of a scenario with a vmcore, or a run's of which one scenario has one
+    /// Directory of a scenario with a vmcore, or of a run in which one scenario has one
     result: PathBuf,
-    /// Only print; the same if stdin is no terminal
+    /// Only print, do not start drgn; implied if stdin is not a terminal
     #[arg(long)]
     batch: bool,
-    /// How many of the last trace events are printed
+    /// Number of trace events to print, the last ones
     #[arg(long, value_name = "N", default_value_t = 20)]
     events: usize,
 }
 
 impl Crash {
     pub(crate) fn run(self) -> Result<u8> {
-        let progress = Progress::new();
-        let cache = Cache::open()?;
-        let found = dump::find(&cache, &self.result)?;
-        let drgn = match Reader::of(Drgn::obtain(&cache, &progress)) {
+        let lab = Lab::open(root())?;
+        let found = dump::find(&lab.cache, &self.result)?;
+        let drgn = match Reader::of(Drgn::obtain(&lab.cache, &lab.progress)) {
             Reader::Drgn(drgn) => drgn,
             Reader::Crash(no_drgn) => {
-                progress.line(format!("{no_drgn}\nso crash looks at it, in a guest"));
-                return self.by_crash(&cache, &found, &progress);
+                lab.progress.line(format!("{no_drgn}\nusing crash in a guest instead"));
+                return self.by_crash(&lab, &found);
             }
         };
         self.print(&found, &drgn)?;
         if !self.batch && stdin().is_terminal() {
-            let status = found.dump.explore(&drgn, &cache.directory("drgn-history")?)?;
+            let status = found.dump.explore(&drgn, &lab.cache.directory("drgn-history")?)?;
             if !status.success() {
                 bail!("drgn ended with {status}");
             }
@@ -61,28 +60,30 @@ impl Crash {
         Ok(exit::SUCCESS)
     }
 
-    /// As [`Crash::print`], by crash in a guest.
-    fn by_crash(&self, cache: &Cache, found: &FoundDump, progress: &Progress) -> Result<u8> {
-        let said = dump::by_crash(cache, root(), found, progress)?;
-        println!("{}", said.answers.trim_end());
+    /// Like [`Crash::print`], but by crash in a guest.
+    fn by_crash(&self, lab: &Lab, found: &FoundDump) -> Result<u8> {
+        let said = dump::by_crash(lab, found)?;
+        println!("{}", printable(said.answers.trim_end()));
         self.print_trace(found, Some(&said.trace))?;
-        println!("memory: {}", found.dump.vmcore.display());
+        println!("vmcore: {}", found.dump.vmcore.display());
         Ok(exit::SUCCESS)
     }
 
     fn print(&self, found: &FoundDump, drgn: &Drgn) -> Result<()> {
         let post_mortem = found.dump.post_mortem(drgn, true, &found.build.roots())?;
-        print!("{post_mortem}");
+        print!("{}", printable(&post_mortem));
         self.print_trace(found, post_mortem.trace.as_ref())?;
-        println!("memory: {}", found.dump.vmcore.display());
+        println!("vmcore: {}", found.dump.vmcore.display());
         Ok(())
     }
 
-    fn print_trace(&self, found: &FoundDump, trace: Option<&Part<RingBuffer>>) -> Result<()> {
+    fn print_trace(&self, found: &FoundDump, trace: Option<&Section<RingBuffer>>) -> Result<()> {
         match trace {
-            Some(Part::Found(ring_buffer)) if ring_buffer.is_empty() => println!("the ring buffer is empty"),
-            Some(Part::Found(ring_buffer)) => self.print_events(found, ring_buffer)?,
-            Some(Part::Missing(reason)) => println!("the ring buffer cannot be read: {reason}"),
+            Some(Section::Found(ring_buffer)) if ring_buffer.is_empty() => {
+                println!("the ring buffer is empty");
+            }
+            Some(Section::Found(ring_buffer)) => self.print_events(found, ring_buffer)?,
+            Some(Section::Missing(reason)) => println!("cannot read the ring buffer: {}", printable(reason)),
             None => {}
         }
         Ok(())
@@ -101,14 +102,14 @@ impl Crash {
                     last.pop_front();
                 }
                 if self.events > 0 {
-                    last.push_back(trace.display(&event));
+                    last.push_back(printable(trace.display(&event)));
                 }
             }
             Ok(ControlFlow::Continue(()))
         })?;
         println!("the last {} of {count} events in the ring buffer:", last.len());
         last.iter().for_each(|line| println!("{line}"));
-        println!("all of them: cargo xtask lab trace {}", path.display());
+        println!("all events: cargo xtask lab trace {}", path.display());
         Ok(())
     }
 }

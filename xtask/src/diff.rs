@@ -4,8 +4,8 @@ use crate::{Usage, exit};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lab::{
-    report::{Results, ScenarioResult, compare},
-    run::times::stored_results,
+    results::{Results, ScenarioResult, compare, stored_results},
+    words::printable,
 };
 use std::{
     collections::BTreeSet,
@@ -17,13 +17,13 @@ use std::{
 #[command(after_help = "Examples:\n  \
     cargo xtask lab diff results/20260101-030000-6.12 results/latest     what changed since then\n  \
     cargo xtask lab diff results/latest:6.1 results/latest:6.12         two kernels of one run\n\n\
-    Exit codes: 0 no difference, 1 differences, 2 usage or no such result.")]
+    Exit codes: 0 no differences, 1 differences, 2 usage error or no such result.")]
 pub(crate) struct Diff {
-    /// A run's directory; with :KERNEL behind it, what it found on this kernel
+    /// Directory of a run; append :KERNEL to select one kernel's results
     a: String,
-    /// The same, for what is compared with it
+    /// The run to compare it with, in the same form
     b: String,
-    /// Times that changed a lot, too
+    /// Also show times that changed a lot
     #[arg(long, short)]
     verbose: bool,
 }
@@ -33,17 +33,17 @@ impl Diff {
         let (a, b) = (Side::read(&self.a)?, Side::read(&self.b)?);
         let changes = compare(&a.results()?, &b.results()?);
         for change in &changes.changes {
-            println!("{change}");
+            println!("{}", printable(change));
         }
         for (name, a, b) in changes.paces.iter().filter(|_| self.verbose) {
-            println!("{name}: {a:.2} s in A, {b:.2} s in B");
+            println!("{}: {a:.2} s in A, {b:.2} s in B", printable(name));
         }
         println!("{}", changes.summary());
         Ok(if changes.changes.is_empty() { exit::SUCCESS } else { exit::FAILED })
     }
 }
 
-/// What one of the two names.
+/// One of the two sides, as named on the command line.
 struct Side {
     named: String,
     stored: Results,
@@ -68,7 +68,7 @@ impl Side {
             let kernels: BTreeSet<_> = all().map(|result| result.kernel.as_str()).collect();
             let kernels = kernels.into_iter().collect::<Vec<_>>().join(", ");
             return Err(anyhow!(Usage(format!(
-                "`{}` has nothing on this kernel, only on: {kernels}",
+                "no results for `{}`; kernels of this run: {kernels}",
                 self.named
             ))));
         }

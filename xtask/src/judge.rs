@@ -5,22 +5,22 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     report::Terminal,
+    results::{Status, scenarios},
     scenario::Scenario,
-    stored::{judge_again, scenarios},
-    verdict::OutcomeStatus,
+    verdict::judge_again,
 };
 use std::path::PathBuf;
 
-/// Evaluate expectations again on a stored run, without a kernel
+/// Judge a stored run again, without a kernel
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab judge results/latest\n  \
     cargo xtask lab judge results/latest/6.12/probes/eventfd-write --scenario scenarios/probes/eventfd-write.yaml\n\n\
-    Exit codes: 0 all expectations hold, 1 one does not, 2 usage or an invalid file.")]
+    Exit codes: 0 all pass, 1 at least one does not, 2 usage error or invalid file, 3 the lab itself failed.")]
 pub(crate) struct Judge {
-    /// A run's directory, or that of one of its scenarios
+    /// Directory of a run, or of one of its scenarios
     result: PathBuf,
-    /// Take the expectations from this file, not from the scenario as it was run
+    /// Take the expectations, `allow`, `may_leave` and `expect_panic` from this file instead of the stored scenario
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
 }
@@ -29,14 +29,17 @@ impl Judge {
     pub(crate) fn run(self) -> Result<u8> {
         let scenario = self.scenario.as_deref().map(Scenario::load).transpose()?;
         let terminal = Terminal::new(true);
-        let mut all_hold = true;
+        let mut code = exit::SUCCESS;
         for directory in scenarios(&self.result)? {
             println!("{}", directory.display());
-            for outcome in judge_again(&directory, scenario.as_ref())? {
-                print!("{}", terminal.outcome(&outcome));
-                all_hold &= outcome.status == OutcomeStatus::Passed;
-            }
+            let verdict = judge_again(&directory, scenario.as_ref())?;
+            print!("{}", terminal.verdict(&verdict));
+            code = code.max(match verdict.status {
+                Status::Passed => exit::SUCCESS,
+                Status::LabError => exit::LAB,
+                _ => exit::FAILED,
+            });
         }
-        Ok(if all_hold { exit::SUCCESS } else { exit::FAILED })
+        Ok(code)
     }
 }

@@ -5,26 +5,26 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     kernel,
-    scenario::{Found, Scenario},
+    scenario::{Scenario, ScenarioFile},
 };
 use regex::Regex;
 use std::path::PathBuf;
 
-/// List scenarios, with the claim each makes
+/// List scenarios and what each claims
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask lab list --filter ^probes/ --json")]
 pub(crate) struct List {
-    /// Scenario files, directories of them, or names such as probes/paths [default: scenarios/]
+    /// Scenario files, directories, or names such as probes/paths [default: scenarios/]
     #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
-    /// Only scenarios whose name matches this regular expression
+    /// List only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Only what one of these kernels may run, by the versions their names say: a kernel of
-    /// kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several times
+    /// List only scenarios that this kernel may run, judging by the version in its name: a kernel of
+    /// kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1' (repeatable)
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
-    /// One JSON array of {name, path, summary, opt_in}
+    /// Print a JSON array of {name, path, summary, opt_in}
     #[arg(long)]
     json: bool,
 }
@@ -36,13 +36,13 @@ impl List {
         scenarios
             .retain(|(_, scenario)| kernels.is_empty() || kernels.iter().any(|name| may_run(scenario, name)));
         if self.json {
-            let entry = |(found, scenario): &(Found, Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
+            let entry = |(found, scenario): &(ScenarioFile, Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
             let list: Vec<_> = scenarios.iter().map(entry).collect();
             println!("{}", serde_json::to_string_pretty(&list)?);
         } else {
             let width = scenarios.iter().map(|(found, _)| found.name.len()).max().unwrap_or_default();
             for (found, scenario) in &scenarios {
-                let opt_in = if scenario.opt_in { " (only where it is named)" } else { "" };
+                let opt_in = if scenario.opt_in { " (opt-in: only if named)" } else { "" };
                 println!("{:width$}  {}{opt_in}", found.name, scenario.summary);
             }
         }
@@ -50,8 +50,8 @@ impl List {
     }
 }
 
-/// Whether a kernel of this name has a version that the scenario is for. What else it requires is
-/// known when the kernel is built.
+/// Returns whether the version in the kernel's name satisfies the scenario. Its other requirements
+/// can be checked only once the kernel is built.
 fn may_run(scenario: &Scenario, kernel: &str) -> bool {
     match (&scenario.requires.kernel, kernel::named_version(kernel)) {
         (Some(versions), Some(version)) => versions.matches(&version),
@@ -61,7 +61,7 @@ fn may_run(scenario: &Scenario, kernel: &str) -> bool {
 
 /// List the kernels of kernels/*.yaml
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask lab kernels\n\nHow to add one is in docs/kernels.md.")]
+#[command(after_help = "Example:\n  cargo xtask lab kernels\n\ndocs/kernels.md explains how to add one.")]
 pub(crate) struct Kernels {}
 
 impl Kernels {
@@ -70,7 +70,7 @@ impl Kernels {
         let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in specs {
             let default = if spec.name == kernel::DEFAULT { " (default)" } else { "" };
-            let opt_in = if spec.opt_in { " (only where it is named)" } else { "" };
+            let opt_in = if spec.opt_in { " (opt-in: only if named)" } else { "" };
             println!("{:width$}  {}{default}{opt_in}", spec.name, spec.summary);
         }
         Ok(exit::SUCCESS)

@@ -27,10 +27,19 @@ mod schema;
 mod setup;
 mod shell;
 mod trace;
+mod trust;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
-use lab::{bisect::Refused, host::interrupt, kernel::SpecError, repro::ReproError, scenario::ScenarioError};
+use lab::{
+    bisect::BisectError,
+    host::{interrupt, workflow::StoppedCommands},
+    kernel::SpecError,
+    machine::boot_if_child,
+    reproducer::ReproError,
+    scenario::ScenarioError,
+    words::printable,
+};
 use std::{
     env, fmt,
     path::{Path, PathBuf},
@@ -45,28 +54,28 @@ struct Arguments {
     verb: Verb,
 }
 
-/// Where a newcomer begins, and what all verbs end with.
-const BEGIN: &str = "Begin with:\n  \
-    cargo xtask doctor                                what this machine has and lacks\n  \
-    cargo xtask lab run --yes probes/eventfd-write    one scenario; the first time a kernel is built\n  \
-    cargo xtask lab explain probes/eventfd-write      what that was, in words\n  \
-    cargo xtask lab new first/mine                    one of your own\n\n\
-    docs/tutorial.md goes on from there.\n\n\
-    Exit codes, where a command names no others: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
-                          2 usage or an invalid file, 3 the lab itself could not do its work.";
+/// First commands for a new user, and the common exit codes.
+const BEGIN: &str = "Start here:\n  \
+    cargo xtask doctor                                check the prerequisites of this host\n  \
+    cargo xtask lab run --yes probes/eventfd-write    run one scenario; the first run builds a kernel\n  \
+    cargo xtask lab explain probes/eventfd-write      describe what it does\n  \
+    cargo xtask lab new first/mine                    create your own\n\n\
+    docs/tutorial.md continues from there.\n\n\
+    Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
+                          2 usage error or invalid file, 3 the lab itself failed.";
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run scenarios on kernels, and everything around it
+    /// Run scenarios on kernels; inspect, reproduce and bisect the results
     #[command(subcommand, after_help = BEGIN)]
     Lab(Box<Lab>),
-    /// Show every prerequisite, its version, and whether it will do
+    /// Show every prerequisite, its version, and whether it is sufficient
     #[command(after_help = "Example:\n  cargo xtask doctor")]
     Doctor,
-    /// Set everything up and run all tests: unit tests, then every scenario on the default kernel
+    /// Build everything and run all tests: unit tests, then every scenario on the default kernel
     Test(ci::Test),
     Ci(ci::Ci),
-    /// Measure what the lab promises about its speed
+    /// Run one of the lab's benchmarks
     Bench(bench::Bench),
     Fuzz(fuzz::Fuzz),
     Completions(complete::Completions),
@@ -96,6 +105,20 @@ enum Lab {
     Gdb(gdb::Gdb),
     Resolve(resolve::Resolve),
     Schema(schema::Schema),
+}
+
+impl Verb {
+    /// Returns whether its output is data for a program, with nothing of a guest in it.
+    fn prints_data(&self) -> bool {
+        match self {
+            Verb::Lab(verb) => {
+                matches!(**verb, Lab::List(_) | Lab::Kernels(_) | Lab::Matrix(_) | Lab::Schema(_))
+            }
+            Verb::Completions(_) | Verb::Bench(_) => true,
+            Verb::Fuzz(verb) => verb.list,
+            Verb::Doctor | Verb::Test(_) | Verb::Ci(_) => false,
+        }
+    }
 }
 
 impl Lab {
@@ -129,16 +152,16 @@ impl Lab {
 
 /// The documented exit codes.
 pub(crate) mod exit {
-    /// All passed, or there was nothing to pass.
+    /// All passed, or there was nothing to run.
     pub(crate) const SUCCESS: u8 = 0;
     /// At least one scenario failed.
     pub(crate) const FAILED: u8 = 1;
-    /// Usage, or an invalid file.
+    /// Usage error or invalid file.
     pub(crate) const INVALID: u8 = 2;
-    /// The lab itself could not do its work.
+    /// The lab itself failed.
     pub(crate) const LAB: u8 = 3;
-    /// A reproducer failed, but not as it did.
-    pub(crate) const OTHERWISE: u8 = 10;
+    /// A reproducer failed, but differently.
+    pub(crate) const DIFFERENT_FAILURE: u8 = 10;
     /// A reproducer passed.
     pub(crate) const PASSES: u8 = 11;
     /// A reproducer's kernel lacks what its scenario requires.
@@ -146,12 +169,19 @@ pub(crate) mod exit {
 }
 
 fn main() -> ExitCode {
+    boot_if_child();
     complete::answer();
     let arguments = Arguments::parse();
-    match run(arguments) {
+    // Dropped last, after the error is printed.
+    let stopped = if arguments.verb.prints_data() { Ok(None) } else { StoppedCommands::begin() };
+    let ran = match &stopped {
+        Ok(_) => run(arguments),
+        Err(error) => Err(anyhow!("cannot stop the commands of the workflow: {error}")),
+    };
+    match ran {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", printable(format!("{error:#}")));
             ExitCode::from(code_of(&error))
         }
     }
@@ -175,17 +205,17 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Where scenarios are found by name, and new ones written.
+/// The directory in which scenarios are looked up by name and new ones are created.
 pub(crate) fn scenarios() -> PathBuf {
     env::var_os("FTRACE_LAB_SCENARIOS").map_or_else(|| root().join("scenarios"), PathBuf::from)
 }
 
-/// Where results go, and the newest of them are found.
+/// The directory of results, including the link `latest`.
 pub(crate) fn results() -> PathBuf {
     env::var_os("FTRACE_LAB_RESULTS").map_or_else(|| root().join("results"), PathBuf::from)
 }
 
-/// A command line that asks for something that is not there.
+/// A usage error, such as the name of something that does not exist.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -197,16 +227,16 @@ impl fmt::Display for Usage {
     }
 }
 
-/// Which exit code an error means: a file or a name that the user got wrong, or the lab's own.
+/// Returns the exit code for an error: `INVALID` if a file or a name is wrong, otherwise `LAB`.
 fn code_of(error: &anyhow::Error) -> u8 {
     let is_invalid = |cause: &(dyn std::error::Error + 'static)| {
         cause.is::<ScenarioError>()
             || cause.is::<SpecError>()
             || cause.is::<ReproError>()
             || cause.is::<Usage>()
-            || cause.is::<Refused>()
+            || cause.is::<BisectError>()
     };
-    // What is added to an error as its context is found by asking the error itself.
-    let invalid = error.is::<Refused>() || error.chain().any(is_invalid);
+    // A type that was attached as context is found only by `error.is`, not in the chain.
+    let invalid = error.is::<BisectError>() || error.chain().any(is_invalid);
     if invalid { exit::INVALID } else { exit::LAB }
 }

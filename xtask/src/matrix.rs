@@ -3,53 +3,53 @@
 use crate::{Usage, complete, exit, root, run::wanted, setup::Setup};
 use anyhow::{Context, Result};
 use clap::Args;
+use fs_err::File;
 use lab::{
     cache::Cache,
     host::prerequisites::Need,
-    kernel::{self, Identity, slim},
-    progress::Progress,
+    kernel::{self, Identity, prune},
+    results::Times,
     run::{
         default_jobs,
         fleet::{self, Job, Split, shell_words},
-        times::Times,
     },
 };
 use regex::Regex;
 use serde_json::{Value, json};
-use std::{fs::OpenOptions, io::Write, path::PathBuf, time::Duration};
+use std::{io::Write, path::PathBuf, time::Duration};
 
-/// The most jobs that GitHub makes of one matrix.
+/// The maximum number of jobs in a GitHub matrix.
 const GITHUB_JOBS_MAX: usize = 256;
 
-/// Show which machines of a fleet run what: each kernel's scenarios, split into parts
+/// Plan a fleet: split each kernel's scenarios into parts, one per host
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab matrix --times results/latest                a table, by what scenarios took there\n  \
-    cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 shorter parts of fewer kernels\n  \
-    cargo xtask lab matrix --github --last report                for a workflow, compared with a report")]
+    cargo xtask lab matrix --times results/latest                a table, by the times of the last run\n  \
+    cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 fewer kernels, shorter parts\n  \
+    cargo xtask lab matrix --github --last report                for a workflow, with the last report")]
 pub(crate) struct Matrix {
-    /// Scenario files or directories of them [default: scenarios/]
+    /// Scenario files or directories [default: scenarios/]
     paths: Vec<PathBuf>,
-    /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
-    /// times [default: all]
+    /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
+    /// (repeatable) [default: all]
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
-    /// Only scenarios whose name matches this regular expression
+    /// Plan only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Results of an earlier run: how long scenarios take, also for `lab run --shard`
+    /// Results of an earlier run, for the durations of scenarios; also passed to `lab run --shard`
     #[arg(long, value_name = "RESULTS")]
     times: Option<PathBuf>,
-    /// The report of the last time, for --times and `lab merge`; the first time there is none
+    /// The last report, for --times and `lab merge`; it need not exist yet
     #[arg(long, value_name = "RESULT", conflicts_with = "times")]
     last: Option<PathBuf>,
-    /// How long the scenarios of a job may take
+    /// Seconds that the scenarios of one job should take
     #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     target_seconds: u64,
-    /// How many jobs a kernel gets, however long they take
+    /// Number of jobs per kernel, however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     shards: Option<u16>,
-    /// Print the jobs as JSON for `fromJSON`; `jobs`, `builds` and `merge` go to $GITHUB_OUTPUT
+    /// Print the jobs as JSON for `fromJSON`, and write `jobs`, `builds` and `merge` to $GITHUB_OUTPUT
     #[arg(long)]
     github: bool,
     #[command(flatten)]
@@ -58,7 +58,6 @@ pub(crate) struct Matrix {
 
 impl Matrix {
     pub(crate) fn run(self) -> Result<u8> {
-        let progress = Progress::new();
         let all = ["all".to_owned()];
         let kernels = kernel::choose(root(), if self.kernels.is_empty() { &all } else { &self.kernels })?;
         let (scenarios, _) = wanted(&self.paths, self.filter.as_ref(), false)?;
@@ -82,17 +81,17 @@ impl Matrix {
         if self.github && jobs.len() > GITHUB_JOBS_MAX {
             let count = jobs.len();
             return Err(Usage(format!(
-                "these are {count} jobs, and GitHub takes {GITHUB_JOBS_MAX}: raise --target-seconds"
+                "{count} jobs, but GitHub allows at most {GITHUB_JOBS_MAX}: raise --target-seconds"
             ))
             .into());
         }
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        let identities = kernels.iter().map(|name| kernel::identify(&cache, root(), name, &progress));
+        let lab = self.setup.ensure(Need::Run)?;
+        let identities = kernels.iter().map(|name| kernel::identify(&lab, name));
         let plan = Plan {
             identities: identities.collect::<Result<_>>()?,
             times,
             last,
-            cache,
+            cache: lab.cache.clone(),
             jobs,
             filter: self.filter.as_ref().map(Regex::as_str),
             paths: &self.paths,
@@ -105,7 +104,16 @@ impl Matrix {
     }
 }
 
-/// What the jobs are and what they need.
+/// Appends lines to the file $GITHUB_OUTPUT, if a workflow runs this.
+pub(crate) fn github_outputs(lines: &str) -> Result<()> {
+    let Some(path) = std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let file = File::options().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(lines.as_bytes())).context("cannot write the outputs")
+}
+
+/// The jobs and what they need.
 struct Plan<'a> {
     cache: Cache,
     identities: Vec<Identity>,
@@ -122,29 +130,23 @@ impl Plan<'_> {
             println!("{:>5} s  cargo xtask lab run {}", job.seconds, self.arguments(job));
         }
         for identity in &self.identities {
-            println!("\n{} is {} in the cache:", identity.name, identity.key);
-            slim::paths(&self.cache, identity).iter().for_each(|path| println!("  {}", path.display()));
+            println!("\n{}, with the cache key {}:", identity.name, identity.key);
+            prune::paths(&self.cache, identity).iter().for_each(|path| println!("  {}", path.display()));
         }
     }
 
     fn for_github(&self) -> Result<()> {
         let jobs = json!({ "include": self.jobs.iter().map(|job| self.entry(job)).collect::<Vec<_>>() });
         println!("{jobs}");
-        let Some(path) = std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
-            return Ok(());
-        };
         let builds =
             json!({ "include": self.identities.iter().map(|kernel| self.build(kernel)).collect::<Vec<_>>() });
         let kernels = self.identities.iter().flat_map(|identity| ["--kernel", &identity.name]);
         let last = self.last.iter().flat_map(|last| ["--last", last.to_str().unwrap_or_default()]);
         let merge = shell_words(kernels.chain(last));
-        let text = format!("jobs={jobs}\nbuilds={builds}\nmerge={merge}\n");
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.with_context(|| format!("cannot write the outputs `{}`", PathBuf::from(path).display()))
+        github_outputs(&format!("jobs={jobs}\nbuilds={builds}\nmerge={merge}\n"))
     }
 
-    /// How `lab run` is called for a job.
+    /// Returns the arguments of `lab run` for a job.
     fn arguments(&self, job: &Job) -> String {
         let mut words = vec!["--kernel", &job.kernel, "--shard", &job.shard];
         self.times.iter().for_each(|times| words.extend(["--times", times.to_str().unwrap_or_default()]));
@@ -163,9 +165,9 @@ impl Plan<'_> {
         entry
     }
 
-    /// Under which key a build is kept between jobs, and what is kept.
+    /// Returns the key under which a build is cached between jobs, and its paths.
     fn build(&self, kernel: &Identity) -> Value {
-        let paths = slim::paths(&self.cache, kernel);
+        let paths = prune::paths(&self.cache, kernel);
         let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
         json!({ "kernel": kernel.name, "key": kernel.key, "paths": paths.join("\n") })
     }

@@ -1,34 +1,36 @@
 //! `cargo xtask lab minimize`
 
-use crate::{exit, repro::Instead, root, setup::Setup};
+use crate::{exit, repro::KernelOverride, setup::Setup, trust::Trust};
 use anyhow::Result;
 use clap::Args;
 use lab::{
     host::prerequisites::Need,
-    progress::Progress,
-    repro::{Ready, Reproducer, minimize},
+    repro::{Ready, minimize},
+    reproducer::Reproducer,
 };
 use std::path::PathBuf;
 
-/// Make a repro.yaml smaller: drop steps, events and expectations while it still fails the same way
+/// Minimize a repro.yaml: drop steps, events and expectations while it still fails the same way
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab minimize results/latest/6.12/probes/remove/repro.yaml    writes repro-min.yaml beside it\n  \
-    cargo xtask lab minimize repro.yaml --output small.yaml --repeat 5       of a failure that comes and goes\n\n\
-    Each try is a run on a pristine machine. What is dropped is shown as it goes; Ctrl-C writes nothing.\n\n\
-    Exit codes: 0 a file was written, smaller or not; 2 usage, or the file is no reproducer; 3 it does not \
-    fail as it did, or the lab itself could not do its work.")]
+    cargo xtask lab minimize results/latest/6.12/probes/remove/repro.yaml    writes repro-min.yaml next to it\n  \
+    cargo xtask lab minimize repro.yaml --output small.yaml --repeat 5       for an intermittent failure\n\n\
+    Each attempt runs on a pristine machine. Each dropped part is printed; Ctrl-C writes nothing.\n\n\
+    Exit codes: 0 a file was written, smaller or not; 2 usage error, or the file is not a reproducer; 3 the \
+    failure does not reproduce, or the lab itself failed.")]
 pub(crate) struct Minimize {
     /// A repro.yaml
     file: PathBuf,
-    /// The file that is written [default: NAME-min.yaml beside FILE]
+    /// Output file [default: NAME-min.yaml next to FILE]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Try each candidate up to N times before it counts as one that does not fail
+    /// Run each candidate up to N times before concluding that it does not fail
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     #[command(flatten)]
-    kernel: Instead,
+    kernel: KernelOverride,
+    #[command(flatten)]
+    trust: Trust,
     #[command(flatten)]
     setup: Setup,
 }
@@ -36,12 +38,12 @@ pub(crate) struct Minimize {
 impl Minimize {
     pub(crate) fn run(self) -> Result<u8> {
         let reproducer = Reproducer::read(&self.file)?;
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        let kernel = self.kernel.build(&cache, &progress)?;
-        let mut ready = Ready::new(&cache, root(), &reproducer, kernel.as_ref(), &progress)?;
-        let tell = |dropped: &str| progress.suspend(|| println!("dropped {dropped}"));
-        let smaller = minimize(&mut ready, &reproducer, self.repeat, &progress, tell)?;
+        let lab = self.setup.ensure(Need::Run)?;
+        self.trust.ensure(&self.file)?;
+        let kernel = self.kernel.build(&lab)?;
+        let mut ready = Ready::new(&lab, &reproducer, kernel.as_ref())?;
+        let tell = |dropped: &str| lab.progress.suspend(|| println!("dropped {dropped}"));
+        let smaller = minimize(&mut ready, &reproducer, self.repeat, tell)?;
         let output = self.output.clone().unwrap_or_else(|| self.beside());
         smaller.reproducer.write(&output)?;
         println!("{} dropped in {} runs: {}", smaller.dropped.len(), smaller.runs, output.display());

@@ -1,36 +1,35 @@
 //! `cargo xtask lab resolve`
 
-use crate::{complete, exit, root, setup::Setup};
+use crate::{complete, exit, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    fit::{ProbeLocation, Resolver},
     host::prerequisites::Need,
     kernel,
-    probe::{Place, Resolver},
-    progress::Progress,
 };
 
-/// What a probe has to fetch for a path through structs, on the kernel at hand
+/// Show the fetch argument for a path through structs, on a given kernel
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab resolve 6.12 vfs_read 'file->f_inode->i_sb->s_type->name'\n    \
-        +0(+0(+40(+24(+40($arg1))))):string, and how it came about\n  \
-    cargo xtask lab resolve 6.12 vfs_read                        its prototype alone\n  \
+        +0(+0(+40(+24(+40($arg1))))):string, and each step to it\n  \
+    cargo xtask lab resolve 6.12 vfs_read                        only its prototype\n  \
     cargo xtask lab resolve 7.2 dev_get_by_name --return '$retval->name'\n\n\
-    A path is written as in C, with `->`, `.`, `[3]`, `*x` and casts such as `(struct sock *)x->sk`. It begins \
-    with a parameter's name, $argN or $retval. `:FORMAT` behind it takes the place of what the type says, as in \
+    A path is written as in C, with `->`, `.`, `[3]`, `*x` and casts such as `(struct sock *)x->sk`. It starts \
+    with the name of a parameter, $argN or $retval. An appended `:FORMAT` overrides the format of the type, as in \
     `dev->perm_addr:x8[6]`.\n\n\
-    Exit codes: 0 all are resolved; 2 this kernel has nothing there, or it is no path; 3 the lab itself could not do \
-    its work.")]
+    Exit codes: 0 all paths are resolved; 2 the function or a path is invalid or not in this kernel; 3 the lab \
+    itself failed.")]
 pub(crate) struct Resolve {
-    /// A kernel of kernels/*.yaml; it is built if it is not yet
+    /// A kernel of kernels/*.yaml, which is built if necessary
     #[arg(add = complete::kernels())]
     kernel: String,
     /// A function of the kernel, not of a module
     function: String,
     /// Paths to resolve
     paths: Vec<String>,
-    /// As a kretprobe has it: with $retval
+    /// Resolve for a kretprobe, with $retval
     #[arg(long = "return")]
     returns: bool,
     #[command(flatten)]
@@ -39,11 +38,11 @@ pub(crate) struct Resolve {
 
 impl Resolve {
     pub(crate) fn run(self) -> Result<u8> {
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        let kernel = kernel::build(&cache, root(), &self.kernel, None, &progress)?;
+        let lab = self.setup.ensure(Need::Run)?;
+        let kernel = kernel::build(&lab, &self.kernel, None)?;
         let types = kernel.types()?;
-        let place = if self.returns { Place::of_return(&kernel.version) } else { Place::Entry };
+        let place =
+            if self.returns { ProbeLocation::of_return(&kernel.version) } else { ProbeLocation::Entry };
         let resolver = match Resolver::new(types, &self.function, place) {
             Ok(resolver) => resolver,
             Err(error) => {

@@ -7,82 +7,81 @@ use lab::{
     host::prerequisites::Need,
     kernel,
     progress::Progress,
-    report::{Rates, Terminal, now_micros, side_by_side, summary},
+    report::{Terminal, side_by_side, summary},
+    results::{Rates, TRACE, Times, now_micros},
     run::{
-        Options, default_jobs, prepare, run,
+        Event, Options, Reporter, default_jobs, prepare, run,
         schedule::Rounds,
         select::{Selection, failed, nested},
         shard::Shard,
-        times::Times,
     },
-    scenario::{self, Found, Scenario},
-    stored::TRACE,
-    trace::{Event, Trace, diff},
+    scenario::{self, Scenario, ScenarioFile},
 };
 use regex::Regex;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
 };
+use trace::{Trace, diff};
 
 /// Build what is missing, boot each kernel and run scenarios on it
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab run --yes                          every scenario on the default kernel\n  \
-    cargo xtask lab run scenarios/probes               those of one area\n  \
+    cargo xtask lab run scenarios/probes               one area\n  \
     cargo xtask lab run --filter eventfd --jobs 1 -v   by name, with every step and expectation\n  \
-    cargo xtask lab run --kernel '>=6.1'               on every plain kernel from 6.1 on\n  \
-    cargo xtask lab run --kernel-tree ~/linux          on a kernel tree of yours\n  \
-    cargo xtask lab run --rerun-failed                 what failed the last time\n  \
-    cargo xtask lab run probes/remove --repeat 50      how often does it pass?\n  \
-    cargo xtask lab run probes/remove --until-fail     until it does not\n  \
-    cargo xtask lab run --shard 2/5 --times nightly/   one machine of five\n\n\
-    Results go to results/<time>-<kernel>/, and results/latest points at them.\n\n\
-    Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage or an \
-    invalid file, 3 the lab itself could not do its work.")]
+    cargo xtask lab run --kernel '>=6.1'               on every plain kernel since 6.1\n  \
+    cargo xtask lab run --kernel-tree ~/linux          on your kernel tree\n  \
+    cargo xtask lab run --rerun-failed                 the failures of the last run\n  \
+    cargo xtask lab run probes/remove --repeat 50      50 times: how often does it pass?\n  \
+    cargo xtask lab run probes/remove --until-fail     until it fails\n  \
+    cargo xtask lab run --shard 2/5 --times nightly/   the second part of five, one per host\n\n\
+    Results go to results/<time>-<kernel>/, and results/latest points to them.\n\n\
+    Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage error or \
+    invalid file, 3 the lab itself failed.")]
 pub(crate) struct Run {
-    /// Scenario files, directories of them, or names such as probes/paths [default: scenarios/]
+    /// Scenario files, directories, or names such as probes/paths [default: scenarios/]
     #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
-    /// A kernel of kernels/*.yaml, `all`, or plain versions such as '>=6.1'; may be given several
-    /// times [default: 6.12]
+    /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
+    /// (repeatable) [default: 6.12]
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
-    /// Only scenarios whose name matches this regular expression
+    /// Run only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Only what failed in results/latest, on the kernels it failed on
+    /// Run only the failures of results/latest, on the kernels they failed on
     #[arg(long, conflicts_with = "shard")]
     rerun_failed: bool,
-    /// Only part I of N, split so that all take about as long by --times; the same everywhere
+    /// Run part I of N, balanced by --times; every host computes the same split
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Results of an earlier run, or of its shards: how long scenarios take, for --shard; without it all
-    /// count the same. May be given several times
+    /// Results of an earlier run or of its shards, from which --shard takes the durations of scenarios
+    /// (repeatable) [default: all scenarios count the same]
     #[arg(long, value_name = "RESULTS", requires = "shard")]
     times: Vec<PathBuf>,
-    /// How many machines run at once [default: two a CPU, since half of a scenario is waiting]
+    /// Number of machines to run at once [default: two per CPU; a scenario waits half the time]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
-    /// Run everything N times and show how often each scenario passes
+    /// Run everything N times and show the pass rate of each scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
-    /// Repeat until something fails, or --repeat N times; of passes only the first keeps its files
+    /// Repeat until a failure, or --repeat N times; keep the files of the first pass and of failures
     #[arg(long)]
     until_fail: bool,
-    /// Start scenarios in an order that SEED decides: a number, or `random`, which shows the number
+    /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
-    /// Where results go [default: results/, or FTRACE_LAB_RESULTS]
+    /// Directory for results [default: FTRACE_LAB_RESULTS, or results/]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Start no further scenario once one has failed
+    /// Start no further scenarios after a failure
     #[arg(long)]
     fail_fast: bool,
-    /// Show steps and expectations that held, too
+    /// Also show steps and expectations that held
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -100,7 +99,7 @@ impl Run {
         let (selection, part) = self.selection(&progress)?;
         let (shard, cases) = part.unzip();
         if let Some(seed) = self.shuffle {
-            println!("shuffled by --shuffle {seed}");
+            println!("shuffled with --shuffle {seed}");
         }
         if let Some(shard) = &shard {
             println!("shard {shard}: {} to run", selection.cases.len());
@@ -109,28 +108,30 @@ impl Run {
             println!("nothing to run");
             return Ok(exit::SUCCESS);
         }
-        let cache = self.setup.ensure(Need::Run, &progress)?;
+        let lab = self.setup.ensure(Need::Run)?;
         let options = Options {
-            root: root().to_owned(),
-            selection,
             kernel_tree: self.kernel_tree.clone(),
             jobs: self.jobs.map_or_else(default_jobs, usize::from),
-            results: self.results(),
             rounds: self.rounds(),
             fail_fast: self.fail_fast || self.until_fail,
             forget_passes: self.until_fail,
             shuffle: self.shuffle,
             shard,
             cases,
+            ..Options::new(root(), selection, &self.results())
         };
-        let prepared = prepare(&cache, &options, &progress)?;
+        let prepared = prepare(&lab, &options)?;
         let terminal = Terminal::new(self.verbose);
         let mut rates = Rates::default();
-        let ran = run(&prepared, &options, &progress, |result, run| {
-            rates.add(result, run);
-            progress.suspend(|| print!("{}", terminal.result(result, run)));
+        let mut reporter = Reporter::new(&lab.progress);
+        let ran = run(&prepared, &options, |event| {
+            reporter.draw(&event);
+            if let Event::Result { result, directory } = event {
+                rates.add(result, directory);
+                lab.progress.suspend(|| print!("{}", terminal.result(result, directory)));
+            }
         });
-        // An endless run is ended by Ctrl-C, and its rates are what it was for.
+        // Print the rates even if Ctrl-C ended the run: they are the result of an endless one.
         if options.rounds != Rounds::One && !rates.is_empty() {
             print!("\n{rates}");
             show_flakes(&rates);
@@ -152,16 +153,16 @@ impl Run {
         }
     }
 
-    /// What to run, and which part of which split it is, with the count of cases of the whole.
+    /// Returns the cases to run, and with `--shard` the name of the shard and the number of cases in all.
     fn selection(&self, progress: &Progress) -> Result<(Selection, Option<(String, usize)>)> {
         let (scenarios, left_out) = wanted(&self.paths, self.filter.as_ref(), self.rerun_failed)?;
         if left_out > 0 {
             progress
-                .line(format!("{left_out} scenarios run only where they are named; `lab list` shows which"));
+                .line(format!("{left_out} opt-in scenarios are not run unless named; `lab list` marks them"));
         }
         if let Some((outer, inner)) = nested(&scenarios) {
             let message =
-                format!("`{outer}` and `{inner}` cannot both run: rename one, their files would mix");
+                format!("cannot run both `{outer}` and `{inner}`: their directories overlap; rename one");
             return Err(Usage(message).into());
         }
         let failed = if self.rerun_failed { Some(failed(&self.results().join("latest"))?) } else { None };
@@ -175,10 +176,10 @@ impl Run {
         let mut selection = Selection::all(kernels, scenarios);
         if let Some(failed) = &failed {
             for (kernel, name) in selection.keep(failed) {
-                progress.line(format!("{name} failed on {kernel}, too, and is not among what is asked for"));
+                progress.line(format!("{name} also failed on {kernel}, but is not selected"));
             }
             if selection.cases.is_empty() && !failed.is_empty() {
-                return Err(Usage("nothing that failed is among what is asked for".into()).into());
+                return Err(Usage("none of the failed scenarios is selected".into()).into());
             }
         }
         let Some(shard) = self.shard else { return Ok((selection, None)) };
@@ -188,31 +189,31 @@ impl Run {
     }
 }
 
-/// Of each scenario that passed and failed, where a failure's trace parts from a pass's.
+/// Shows where the traces of a pass and a failure diverge, for each scenario that did both.
 fn show_flakes(rates: &Rates) {
     let compared = |passed: &Path, failed: &Path| {
         let (passed, failed) = (Trace::open(&passed.join(TRACE))?, Trace::open(&failed.join(TRACE))?);
-        let wants: [fn(&Event<'_>) -> bool; 2] = [|event| !diff::is_agents(event); 2];
+        let wants: [fn(&trace::Event<'_>) -> bool; 2] = [|event| !diff::is_agents(event); 2];
         diff::compare([&passed, &failed], wants)
     };
     for flake in rates.flakes() {
         println!("\n{} on {}: A passed, B failed", flake.name, flake.kernel);
         match compared(&flake.passed, &flake.failed) {
             Ok(comparison) => print!("{}", side_by_side(&comparison)),
-            // The rates stand without it.
-            Err(error) => println!("their traces cannot be compared: {error:#}"),
+            // The rates remain valid.
+            Err(error) => println!("cannot compare their traces: {error:#}"),
         }
-        println!("again: cargo xtask lab trace diff {} {}", flake.passed.display(), flake.failed.display());
+        println!("compare: cargo xtask lab trace diff {} {}", flake.passed.display(), flake.failed.display());
     }
 }
 
-/// What a run with these arguments is of, and how many scenarios it leaves out since nobody named
-/// them; `all` leaves out none.
+/// Returns the scenarios that these arguments select, and the number of opt-in scenarios left out
+/// because they are not named; with `all`, none are left out.
 pub(crate) fn wanted(
     paths: &[PathBuf],
     filter: Option<&Regex>,
     all: bool,
-) -> Result<(Vec<(Found, Scenario)>, usize)> {
+) -> Result<(Vec<(ScenarioFile, Scenario)>, usize)> {
     let mut scenarios = selected(paths, filter)?;
     let found = scenarios.len();
     if paths.is_empty() && filter.is_none() && !all {
@@ -222,21 +223,21 @@ pub(crate) fn wanted(
     Ok((scenarios, left_out))
 }
 
-/// The scenarios below `paths` that match, parsed. None at all is an error: nothing would be tested.
-pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(Found, Scenario)>> {
+/// Parses the scenarios below `paths` that match. No match is an error: nothing would be tested.
+pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(ScenarioFile, Scenario)>> {
     let mut scenarios = scenario::select(&scenarios(), paths)?;
     scenarios.retain(|(found, _)| filter.is_none_or(|filter| filter.is_match(&found.name)));
     if scenarios.is_empty() {
-        return Err(Usage("no scenario matches; `cargo xtask lab list` shows what there is".into()).into());
+        return Err(Usage("no scenario matches; `cargo xtask lab list` shows all scenarios".into()).into());
     }
     Ok(scenarios)
 }
 
-fn code(results: &lab::report::Results) -> u8 {
+fn code(results: &lab::results::Results) -> u8 {
     let statuses = || results.scenarios.iter().map(|scenario| scenario.status);
-    if statuses().any(|status| status == lab::verdict::Status::LabError) {
+    if statuses().any(|status| status == lab::results::Status::LabError) {
         exit::LAB
-    } else if !statuses().all(lab::verdict::Status::is_good) {
+    } else if !statuses().all(lab::results::Status::is_good) {
         exit::FAILED
     } else {
         exit::SUCCESS

@@ -1,12 +1,12 @@
 //! `cargo xtask lab schema`
 
 use crate::{exit, root};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use fs_err as fs;
 use lab::scenario;
-use std::fs;
 
-/// Write scenarios/schema.json and docs/scenarios.md from the types that read scenario files
+/// Generate scenarios/schema.json and docs/scenarios.md from the types that read scenario files
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  cargo xtask lab schema && git diff scenarios/schema.json docs/scenarios.md"
@@ -19,7 +19,7 @@ impl Schema {
             [("scenarios/schema.json", scenario::schema()), ("docs/scenarios.md", scenario::reference())]
         {
             let path = root().join(file);
-            fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+            fs::write(&path, text)?;
             println!("wrote {}", path.display());
         }
         Ok(exit::SUCCESS)

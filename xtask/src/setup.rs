@@ -1,35 +1,44 @@
-//! What verbs that build or boot have in common: the host's packages and the cache.
+//! Common setup of verbs that build or boot: the host's packages and the lab.
 
+use crate::root;
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    Lab,
     cache::Cache,
-    host::prerequisites::{self, Need},
+    host::{
+        confine,
+        prerequisites::{self, Need},
+    },
     progress::Progress,
 };
 use std::env;
 
-/// Host packages that are missing.
+/// What to do about missing host packages.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Setup {
-    /// Install missing host packages (CI=true does so too); without it they are only listed
+    /// Install missing host packages instead of only listing them; implied by CI=true
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 impl Setup {
-    /// Makes sure that the host has what is needed, and opens the cache.
-    pub(crate) fn ensure(self, need: Need, progress: &Progress) -> Result<Cache> {
-        self.ensure_beside(need, &[], progress)
+    /// Checks or installs the prerequisites, and opens the lab.
+    pub(crate) fn ensure(self, need: Need) -> Result<Lab> {
+        self.ensure_beside(need, &[])
     }
 
-    /// The same, and that it has these programs beside.
-    pub(crate) fn ensure_beside(self, need: Need, programs: &[&str], progress: &Progress) -> Result<Cache> {
-        prerequisites::ensure_beside(need, programs, self.may_install(), progress)?;
-        Cache::open()
+    /// Like [`Setup::ensure`], but also requires these programs.
+    pub(crate) fn ensure_beside(self, need: Need, programs: &[&str]) -> Result<Lab> {
+        let progress = Progress::new();
+        prerequisites::ensure_beside(need, programs, self.may_install(), &progress)?;
+        if let Some(gap) = confine::gap()? {
+            progress.line(format!("warning: {gap}"));
+        }
+        Ok(Lab { root: root().to_owned(), cache: Cache::open(&progress)?, progress })
     }
 
-    /// Whether the host may be changed.
+    /// Returns whether packages may be installed on the host.
     pub(crate) fn may_install(self) -> bool {
         self.yes || env::var("CI").is_ok_and(|value| value == "true")
     }

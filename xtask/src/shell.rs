@@ -1,86 +1,85 @@
 //! `cargo xtask lab shell`
 
-use crate::{complete, exit, results, root, setup::Setup};
+use crate::{complete, exit, results, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
     host::prerequisites::Need,
     kernel,
-    live::{Left, Live, Wish, shell},
-    progress::Progress,
-    scenario::WantedUserland,
+    live::{LiveGuest, LiveSpec, ShellEnd, shell},
+    scenario::UserlandSpec,
+    words::printable,
 };
 use std::{
     io::{IsTerminal, stdin},
     path::PathBuf,
 };
 
-/// A shell in a guest of your own, with tracefs, workloads and modules at hand
+/// Open a shell in a guest, with tracefs, workloads and modules
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab shell                        a pristine machine with busybox, at once\n  \
-    cargo xtask lab shell --userland debian      a Debian machine with bash, strace, trace-cmd and crash\n  \
-    cargo xtask lab shell --load ftracehook      with a module that is loaded already\n  \
+    cargo xtask lab shell                        a pristine guest with busybox\n  \
+    cargo xtask lab shell --userland debian      a Debian guest with bash, strace, trace-cmd and crash\n  \
+    cargo xtask lab shell --load ftracehook      with a module already loaded\n  \
     echo 'uname -r' | cargo xtask lab shell      commands from a pipe, or from a file\n\n\
-    In the guest, for instance:\n  \
+    In the guest, for example:\n  \
     echo function_graph > current_tracer; eventfd 1 2 4; head trace\n  \
     insmod /modules/ftracehook.ko; echo '+mine symbol=vfs_write' > /sys/kernel/debug/ftracehook/control\n\n\
-    `exit` or Ctrl-D leaves, Ctrl-] leaves at once, and nothing runs on. Of a guest that dies, the files are \
+    `exit` or Ctrl-D leaves, Ctrl-] leaves at once, and the guest is discarded. If the guest dies, its files are \
     kept in results/<time>-<kernel>/live/.\n\n\
-    Exit codes: 0 the shell was left, whatever its own status; 1 the guest died, or the commands were not \
-    from a terminal and the shell's status was not 0; 2 usage; 3 the lab itself could not do its work.")]
+    Exit codes: 0 the shell exited, whatever its status; 1 the guest died, or the commands did not come from \
+    a terminal and the shell's status was not 0; 2 usage error; 3 the lab itself failed.")]
 pub(crate) struct Shell {
     #[command(flatten)]
-    machine: Chosen,
-    /// A whole Debian userland instead of busybox: a file of guest/userland/, such as debian
-    #[arg(long, value_name = "NAME", value_parser = WantedUserland::named)]
-    userland: Option<WantedUserland>,
+    machine: MachineArgs,
+    /// Use a Debian userland instead of busybox: the name of a file of guest/userland/, such as debian
+    #[arg(long, value_name = "NAME", value_parser = UserlandSpec::named)]
+    userland: Option<UserlandSpec>,
     #[command(flatten)]
     setup: Setup,
 }
 
-/// The machine that is put under a person's hands.
+/// The machine of an interactive session.
 #[derive(Args)]
-pub(crate) struct Chosen {
+pub(crate) struct MachineArgs {
     /// A kernel of kernels/*.yaml
     #[arg(long, value_name = "NAME", default_value = kernel::DEFAULT, add = complete::kernels())]
     kernel: String,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
-    /// Load this module first: one of guest/modules, or of the kernel; may be given several times
+    /// Load this module first: one of guest/modules, or of the kernel (repeatable)
     #[arg(long, value_name = "MODULE")]
     load: Vec<String>,
-    /// Where the files of a guest that dies go [default: results/]
+    /// Directory for the files of a guest that dies [default: results/]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 }
 
-impl Chosen {
-    pub(crate) fn wish(self, userland: Option<WantedUserland>, tools: bool) -> Wish {
+impl MachineArgs {
+    pub(crate) fn wish(self, userland: Option<UserlandSpec>, tools: bool) -> LiveSpec {
         let results = self.results.unwrap_or_else(results);
-        let Chosen { kernel, kernel_tree, load, .. } = self;
-        Wish { root: root().to_owned(), kernel, kernel_tree, userland, tools, load, results }
+        let MachineArgs { kernel, kernel_tree, load, .. } = self;
+        LiveSpec { kernel, kernel_tree, userland, tools, load, results }
     }
 }
 
 impl Shell {
     pub(crate) fn run(self) -> Result<u8> {
-        let progress = Progress::new();
-        let cache = self.setup.ensure(Need::Run, &progress)?;
-        let mut live = Live::start(&cache, &self.machine.wish(self.userland, true), &progress)?;
+        let lab = self.setup.ensure(Need::Run)?;
+        let mut live = LiveGuest::start(&lab, &self.machine.wish(self.userland, true))?;
         let left = match shell(&mut live) {
-            Ok(Left::Died(death)) => {
-                eprintln!("{}", live.end(Some(&death))?);
-                // The lab's own trouble is no fault of the guest's.
+            Ok(ShellEnd::Died(death)) => {
+                eprintln!("{}", printable(live.end(Some(&death))?));
+                // A failure of the lab is not one of the guest.
                 return Ok(if death.is_labs_own() { exit::LAB } else { exit::FAILED });
             }
             left => left,
         };
         live.end(None)?;
         Ok(match left? {
-            Left::Exited(status) if status != 0 && !stdin().is_terminal() => exit::FAILED,
-            Left::Exited(_) | Left::Key | Left::Died(_) => exit::SUCCESS,
+            ShellEnd::Exited(status) if status != 0 && !stdin().is_terminal() => exit::FAILED,
+            ShellEnd::Exited(_) | ShellEnd::Key | ShellEnd::Died(_) => exit::SUCCESS,
         })
     }
 }

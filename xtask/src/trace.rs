@@ -1,27 +1,25 @@
 //! `cargo xtask lab trace`
 
 use crate::{Usage, exit};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
+use fs_err::File;
 use lab::{
-    report::side_by_side,
-    stored::TRACE,
-    trace::{
-        Event, Item, Loss, Trace, Value,
-        diff::{Comparison, compare, is_agents},
-        perfetto,
-    },
-    verdict::Filter,
+    host::beneath::trace_beneath, report::side_by_side, results::TRACE, verdict::Filter, words::printable,
 };
 use serde_json::{Map, json};
 use std::{
-    fs::File,
     io::{BufWriter, ErrorKind, Write, stdout},
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
+use trace::{
+    Event, Item, Loss, Trace, Value,
+    diff::{Comparison, compare, is_agents},
+    perfetto,
+};
 
-/// Print a trace.dat, the lab's or one of trace-cmd, or compare two
+/// Print a trace.dat of the lab or of trace-cmd, or compare two
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -35,15 +33,16 @@ use std::{
     cargo xtask lab trace diff results/latest/6.12/probes/remove@1 results/latest/6.12/probes/remove@4"
 )]
 pub(crate) struct Print {
-    /// A trace.dat of version 6 or 7, compressed or not, or the directory it is in
+    /// A trace.dat of version 6 or 7, compressed or not, or its directory
     #[arg(required = true)]
     file: Option<PathBuf>,
     #[command(flatten)]
-    wanted: Wanted,
-    /// One JSON object a line: {time, cpu, pid, comm, group, event, fields}, or {lost, cpu, after, before}
+    wanted: EventArgs,
+    /// Print one JSON object per line: {time, cpu, pid, comm, group, event, fields}, or
+    /// {lost, cpu, after, before}
     #[arg(long)]
     json: bool,
-    /// Write the events to this file, in the form that ui.perfetto.dev opens, and print none
+    /// Write the events to this file, in the format of ui.perfetto.dev, instead of printing them
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     perfetto: Option<PathBuf>,
     #[command(subcommand)]
@@ -55,55 +54,56 @@ enum Form {
     Diff(Diff),
 }
 
-/// Show where the sequences of events of two traces part
+/// Show where two traces diverge
 ///
-/// Events are compared one by one in the order of time, without what differs between any two runs:
-/// times, CPUs, flags, preemption counts, and the events of the lab's agent. Process ids and heap addresses are numbered by their first
-/// appearance. Exits with 0 if the sequences are the same and with 1 if they are not.
+/// Compares the events one by one in order of time, and ignores what differs between any two runs:
+/// timestamps, CPUs, flags, preemption counts, and the events of the lab's agent. PIDs and heap addresses
+/// are replaced by numbers in order of first appearance. Exits with 0 if the sequences are identical,
+/// otherwise with 1.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     cargo xtask lab trace diff results/latest/6.12/probes/remove@1 results/latest/6.12/probes/remove@4")]
 struct Diff {
-    /// A trace.dat, or the directory it is in
+    /// A trace.dat, or its directory
     a: PathBuf,
-    /// Another one
+    /// The trace to compare it with
     b: PathBuf,
-    /// Compare events of pid 1, too: that is the lab's agent, which does what it does when it is told
+    /// Also compare events of pid 1, the lab's agent, whose timing the lab determines
     #[arg(long)]
     agent: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: EventArgs,
 }
 
-/// Which events are looked at.
+/// The selection of events.
 #[derive(Args)]
-struct Wanted {
-    /// Only this event, NAME or GROUP:NAME; may be given several times
+struct EventArgs {
+    /// Only this event, NAME or GROUP:NAME (repeatable)
     #[arg(long = "event", value_name = "NAME")]
     events: Vec<String>,
-    /// Only events of which this CEL condition holds
+    /// Only events that satisfy this CEL condition
     #[arg(long = "where", value_name = "CONDITION")]
     condition: Option<String>,
 }
 
-impl Wanted {
+impl EventArgs {
     fn filter(&self) -> Result<Filter> {
         Ok(Filter::new(&self.events, self.condition.as_deref()).map_err(Usage)?)
     }
 }
 
-/// An error if the condition could be evaluated on none of the events, so that none was wanted.
+/// Fails if the condition could not be evaluated on any event, so that no event was selected.
 fn evaluated(seen: bool, filters: &[&Filter]) -> Result<()> {
     match filters.iter().find_map(|filter| filter.error()) {
         Some(error) if !seen => {
-            Err(Usage(format!("the condition could be evaluated on no event: {error}")).into())
+            Err(Usage(format!("cannot evaluate the condition on any event: {error}")).into())
         }
         _ => Ok(()),
     }
 }
 
 fn open(path: &Path) -> Result<Trace> {
-    if path.is_dir() { Trace::open(&path.join(TRACE)) } else { Trace::open(path) }
+    if path.is_dir() { trace_beneath(path, TRACE) } else { Trace::open(path) }
 }
 
 impl Diff {
@@ -118,7 +118,7 @@ impl Diff {
         evaluated(comparison != Comparison::Same(0), &[&filter_a, &filter_b])?;
         println!("A: {}\nB: {}", self.a.display(), self.b.display());
         if !self.agent {
-            println!("without the events of pid 1, the lab's agent (--agent compares them, too)");
+            println!("without the events of pid 1, the lab's agent (--agent includes them)");
         }
         print!("{}", side_by_side(&comparison));
         Ok(if matches!(comparison, Comparison::Same(_)) { exit::SUCCESS } else { exit::FAILED })
@@ -130,7 +130,7 @@ impl Print {
         if let Some(Form::Diff(diff)) = &self.form {
             return diff.run();
         }
-        // The parser has seen to it that there is a file where there is no other form.
+        // clap requires a file unless there is a subcommand.
         let trace = open(&self.file.unwrap_or_default())?;
         let mut filter = self.wanted.filter()?;
         if let Some(path) = &self.perfetto {
@@ -146,7 +146,7 @@ impl Print {
                     if self.json {
                         writeln!(out, "{}", json_of(&event))?;
                     } else {
-                        writeln!(out, "{}", trace.display(&event))?;
+                        writeln!(out, "{}", printable(trace.display(&event)))?;
                     }
                 }
                 Item::Loss(loss) if self.json => writeln!(out, "{}", json_of_loss(&loss))?,
@@ -156,7 +156,7 @@ impl Print {
         });
         let printed = printed.and_then(|()| Ok(out.flush()?));
         match printed {
-            // `| head` has seen enough.
+            // The reader, such as `| head`, has closed the pipe.
             Err(error) if error.root_cause().downcast_ref::<std::io::Error>().is_some_and(closed) => {}
             other => other?,
         }
@@ -165,14 +165,13 @@ impl Print {
     }
 }
 
-/// Writes a trace in Perfetto's form.
+/// Writes a trace in Perfetto's format.
 fn perfetto(trace: &Trace, mut filter: Filter, path: &Path) -> Result<u8> {
-    let make = || format!("cannot write `{}`", path.display());
-    let mut out = BufWriter::new(File::create(path).with_context(make)?);
+    let mut out = BufWriter::new(File::create(path)?);
     let written = perfetto::write(trace, |event| filter.wants(event), &mut out)?;
-    out.flush().with_context(make)?;
+    out.flush()?;
     evaluated(written > 0, &[&filter])?;
-    println!("{written} events in {}; ui.perfetto.dev opens it", path.display());
+    println!("wrote {written} events to {}; open it in ui.perfetto.dev", path.display());
     Ok(exit::SUCCESS)
 }
 
@@ -207,7 +206,7 @@ fn json_of_value(value: Value<'_>) -> serde_json::Value {
         Value::Signed(number) => number.into(),
         Value::Unsigned(number) => number.into(),
         Value::Text(text) => text.into_owned().into(),
-        Value::Bytes(bytes) => lab::cache::hex(&bytes).into(),
+        Value::Bytes(bytes) => lab::words::hex(&bytes).into(),
         Value::List(list) => list.into_iter().map(json_of_value).collect::<Vec<_>>().into(),
     }
 }

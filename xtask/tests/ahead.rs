@@ -1,10 +1,11 @@
-//! Machines that are restored ahead of their turns: every result is as it always was, and none of
-//! them outlives the run.
+//! Machines restored ahead of their turns: the results are the same as without, and no machine
+//! outlives the run.
 
 mod patience;
+#[expect(dead_code, reason = "only other tests kill runs")]
 mod stage;
 
-use lab::{report::Run, verdict::Status};
+use lab::results::{Run, Status};
 use patience::wait_for;
 use stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored};
 use std::{
@@ -14,17 +15,17 @@ use std::{
     thread,
 };
 
-/// A scenario that takes a boot of its own.
-const BOOTS: &str = "summary: a machine boots for this\nfresh: boot\nsteps: [read: trace_clock]\n";
+/// A scenario that boots its own machine.
+const BOOTS: &str = "summary: a machine boots for this\nboot: fresh\nsteps: [read: trace_clock]\n";
 
 const FAILS: &str = "summary: x\nsteps: [{ read: trace_clock, text: { contains: [sundial] } }]\n";
 
-/// How many of so many machines are restored ahead by one job: all but the first.
+/// Returns how many of `machines` one job restores ahead: all except the first.
 fn expected(machines: usize) -> usize {
     machines - 1
 }
 
-/// What is below a run's directory, relative to it, but for what is in the scenarios' own.
+/// Returns the directories in `run` and up to `depth` levels below those, relative to `run`.
 fn directories(run: &Path, depth: usize) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(run).unwrap().map(Result::unwrap) {
@@ -39,7 +40,7 @@ fn directories(run: &Path, depth: usize) -> Vec<String> {
     found
 }
 
-/// Processes that were started by a lab with its results in `directory`; they have its environment.
+/// Returns the names of processes started by a lab with its cache in `directory`, found by their environment.
 fn survivors(directory: &Path) -> Vec<String> {
     let needle = format!("FTRACE_LAB_CACHE={}", directory.join("cache").display());
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -75,7 +76,7 @@ fn every_machine_but_the_first_is_restored_ahead_and_has_its_files_in_its_own_pl
         for file in ["qemu.log", "console.txt", "trace.dat", "kernel.log"] {
             assert!(place.join(file).is_file(), "no `{file}` for {}", result.label());
         }
-        // The lab marks each step there, so it is the file of the machine that ran.
+        // The lab marks each step there, so this is the console of the machine that ran.
         let console = fs::read_to_string(place.join("console.txt")).unwrap();
         assert!(console.contains("step 1"), "{}: {console}", result.label());
     }
@@ -104,11 +105,12 @@ fn a_machine_that_no_turn_takes_any_more_is_gone_with_the_run() {
     let results = directory.path().join("results");
     let failing = scenarios(directory.path(), [("a", FAILS), ("b", TRIVIAL)]);
     check(run(&results, &failing).args(["--jobs", "1", "--fail-fast"]), 1, &["1 failed"]);
+    assert!(!stored(&results.join("latest")).unwrap().run.complete);
     assert_eq!(directories(&results.join("latest"), 1), ["6.12", "6.12/a"]);
     assert_eq!(survivors(directory.path()), [""; 0]);
 }
 
-/// Starts an endless run by one job, and sends it `signal` once a machine waits for its turn.
+/// Starts an endless run with one job, and sends it `signal` once a machine waits for its turn.
 fn signalled(directory: &Path, signal: &str) -> PathBuf {
     let results = directory.join("results");
     let one = scenarios(directory, [("a", TRIVIAL)]);
@@ -121,7 +123,7 @@ fn signalled(directory: &Path, signal: &str) -> PathBuf {
     if expected(2) > 0 {
         wait_for("machine ahead", waits);
     }
-    // They are found as long as there are any.
+    // The search does find them while they run.
     assert!(survivors(directory).iter().any(|name| name.starts_with("qemu-system")));
     let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", lab.id())]).status().unwrap();
     assert!(kill.success());
@@ -145,7 +147,7 @@ fn a_run_killed_hard_leaves_no_machine_and_the_next_one_clears_its_directory_awa
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let killed = signalled(directory.path(), "KILL");
-    // The kernel kills them when it gets to it.
+    // The kernel kills them asynchronously.
     wait_for("end of machines", || survivors(directory.path()).is_empty().then_some(()));
     let results = directory.path().join("results");
     check(run(&results, &directory.path().join("scenarios")).args(["--jobs", "1"]), 0, &["1 passed"]);

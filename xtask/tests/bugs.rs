@@ -1,10 +1,10 @@
-//! Scenarios of real kernel bugs, on a kernel that was shipped with three of them, for which nothing
-//! is built, and on the default one, which has the fixes.
+//! Scenarios of real kernel bugs, on a distribution kernel that has three of them and on the default
+//! kernel, which has the fixes.
 
-#[expect(dead_code, reason = "what writes scenarios of its own is for other tests")]
+#[expect(dead_code, reason = "only other tests write their own scenarios")]
 mod stage;
 
-use lab::verdict::Status::{self, KnownBug, Passed};
+use lab::results::Status::{self, KnownBug, Passed};
 use stage::{ONE_RUN, check, run, scratch, stored};
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,7 +19,7 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs");
     let mut lab = run(&results, &scenarios);
     lab.args(["--kernel", AFFECTED, "--kernel", FIXED]);
-    // That the failures are those which its description lists is what makes them known.
+    // The failures are known bugs because they match the kernel's description.
     check(
         &mut lab,
         0,
@@ -34,7 +34,7 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
     let expect = [
         (("bugs/arg0", AFFECTED), KnownBug),
         (("bugs/arg0", FIXED), Passed),
-        // Its fix is older than any kernel that can be had: 6.12-unfixed takes it back.
+        // Its fix is older than any available kernel: 6.12-unfixed reverts it.
         (("bugs/eventfd-semaphore", AFFECTED), Passed),
         (("bugs/eventfd-semaphore", FIXED), Passed),
         (("bugs/uprobe-file-offset", AFFECTED), KnownBug),

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: exit codes, and what bad input gets.
+//! The command line as a user sees it: exit codes, and the messages for bad input.
 
 use lab::host::process::write_program;
 use std::{
@@ -10,10 +10,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How long a run that is about to end may still take.
+/// The maximum time that a run may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Real runs take the machine's CPUs; one at a time keeps their deadlines honest.
+/// Real runs use all CPUs of the host; running one at a time keeps their deadlines meaningful.
 static ONE_RUN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn xtask() -> Command {
@@ -26,7 +26,7 @@ fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A run of one real scenario whose results go to `results`.
+/// Returns a command that runs one real scenario, with its results in `results`.
 fn run(results: &Path, scenario: &str) -> Command {
     let mut command = xtask();
     command.args(["lab", "run", "--results"]).arg(results).arg(scenario);
@@ -66,7 +66,7 @@ fn what_does_not_exist_is_usage() {
     check(xtask().args(["lab", "run", "--frobnicate"]), 2, &["--frobnicate"]);
 }
 
-/// A PATH on which QEMU is what `script` says, or missing.
+/// Returns a PATH on which QEMU is `script`, or missing.
 fn path_with_qemu(directory: &Path, script: Option<&str>) -> std::ffi::OsString {
     let programs = directory.join("bin");
     fs::create_dir(&programs).unwrap();
@@ -115,7 +115,7 @@ fn kernels_are_asked_for_by_name_by_version_or_all_at_once() {
     for verb in ["list", "run", "matrix"] {
         let mut command = xtask();
         command.args(["lab", verb, "--kernel", ">=99"]);
-        check(&mut command, 2, &["no kernel is `>=99`; there are `5.10`"]);
+        check(&mut command, 2, &["no kernel matches `>=99`; there are `5.10`"]);
     }
     let of_none = scratch();
     for verb in ["diff", "merge"] {
@@ -128,7 +128,7 @@ fn a_lost_network_is_said_and_leaves_nothing() {
     let directory = scratch();
     let mut build = xtask();
     build.args(["lab", "build", "6.12"]).env("FTRACE_LAB_CACHE", directory.path());
-    // Nobody listens on the discard port.
+    // Nothing listens on the discard port.
     build.env("FTRACE_LAB_DEBIAN_MIRROR", "http://127.0.0.1:9/debian");
     check(&mut build, 3, &["127.0.0.1", "network"]);
 }
@@ -145,7 +145,7 @@ fn what_cannot_be_probed_fails_by_preflight_or_in_the_kernels_words() {
     };
     check(
         "{ kprobe: eventfd_wirte, name: x }",
-        &["failed", "this kernel has no such function", "the nearest that can be probed is `eventfd_write`"],
+        &["failed", "this kernel has no such function", "try `eventfd_write`"],
     );
     check(
         "{ kprobe: eventfd_write, name: x, args: { a: $stack10000 } }",
@@ -161,7 +161,7 @@ fn a_results_directory_that_is_full_is_the_labs_error() {
     fs::create_dir(&full).unwrap();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&full).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("unsupported: only root can mount a file system that is full");
+        eprintln!("unsupported: only root can mount a filesystem to fill");
         return;
     }
     let output = run(&full, "probes/eventfd-write").output().unwrap();
@@ -186,7 +186,7 @@ fn two_labs_at_once_both_pass() {
     }
 }
 
-/// A lab whose QEMU runs, and that QEMU's process id.
+/// Starts a lab and returns it with the PID of its QEMU, once that runs.
 fn running_lab(results: &Path) -> (Child, u32) {
     let mut command = run(results, "probes/eventfd-write");
     let mut lab = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -215,7 +215,7 @@ fn children(parent: u32) -> Vec<u32> {
 
 fn is_qemu(pid: u32) -> bool {
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    // Between fork and exec the child still has the lab's own name; --version is no machine.
+    // Between fork and exec the child still has the lab's name, and `--version` does not start a machine.
     line.starts_with("qemu-system-aarch64") && line.contains("virtserialport")
 }
 
@@ -231,7 +231,7 @@ fn is_gone_soon(pid: u32) -> bool {
 }
 
 fn signal(pid: u32, name: &str) {
-    // The shell has a kill of its own; the program comes with a package that may not be there.
+    // kill is a shell builtin; the program is in a package that may not be installed.
     let kill = format!("kill -{name} {pid}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
@@ -243,7 +243,7 @@ fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
     let (mut lab, qemu) = running_lab(directory.path());
     signal(lab.id(), "INT");
     assert_eq!(lab.wait().unwrap().code(), Some(3));
-    assert!(is_gone_soon(qemu), "QEMU {qemu} still runs");
+    assert!(is_gone_soon(qemu), "QEMU {qemu} is still running");
     let left =
         Command::new("find").arg(directory.path()).args(["-mindepth", "1", "-name", ".*"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
@@ -256,5 +256,5 @@ fn a_killed_lab_takes_its_qemu_with_it() {
     let (mut lab, qemu) = running_lab(directory.path());
     signal(lab.id(), "KILL");
     lab.wait().unwrap();
-    assert!(is_gone_soon(qemu), "QEMU {qemu} still runs");
+    assert!(is_gone_soon(qemu), "QEMU {qemu} is still running");
 }

@@ -1,4 +1,4 @@
-//! Machines under a person's hands: shells and gdb, on terminals and from pipes.
+//! Interactive machines: shells and gdb, on terminals and from pipes.
 
 mod pty;
 mod watched;
@@ -15,10 +15,10 @@ use std::{
 use tempfile::TempDir;
 use watched::Mark;
 
-/// Guests take the machine's CPUs; one at a time keeps their deadlines honest.
+/// Guests use all CPUs of the host; running one at a time keeps their deadlines meaningful.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What ends the prompt of a guest's shell.
+/// The end of the prompt of a guest's shell.
 const PROMPT: &str = "# ";
 
 fn scratch() -> TempDir {
@@ -32,7 +32,7 @@ fn lab(results: &Path, arguments: &[&str]) -> (Command, Mark) {
     (lab, mark)
 }
 
-/// Runs a lab to its end with `stdin`; nothing of it may run on, and nothing may be left in its results.
+/// Runs a lab to its end with `stdin`; it must leave no process running and nothing in its results.
 fn run(arguments: &[&str], stdin: &str) -> (Option<i32>, String, String) {
     let results = scratch();
     let (mut lab, mark) = lab(results.path(), arguments);
@@ -41,7 +41,7 @@ fn run(arguments: &[&str], stdin: &str) -> (Option<i32>, String, String) {
     let stdin = stdin.to_owned();
     let writer = std::thread::spawn(move || pipe.write_all(stdin.as_bytes()));
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    // What the lab did not read is its own business.
+    // The lab need not read all of its input.
     let _ = writer.join().unwrap();
     mark.is_over();
     is_empty(results.path());
@@ -75,15 +75,15 @@ fn a_shell_on_a_terminal_is_one() {
     check("pwd; grep -c tracefs /proc/mounts", "/sys/kernel/tracing\r\n1\r\n");
     check("eventfd --sleep 0 1 2 | tail -n 1", "Parent read 3 (0x3) from efd\r\n");
     check("insmod /modules/ftracehook.ko && ls /sys/kernel/debug/ftracehook", "control");
-    // A key interrupts what runs, and the shell goes on.
+    // A key interrupts the command, and the shell continues.
     pty.type_in("echo going; sleep 600; echo then $?\r");
     pty.until("going\r\n");
-    // The terminal has to be sleep's before the key means it.
+    // sleep must be in the foreground before the key can interrupt it.
     std::thread::sleep(Duration::from_secs(1));
     pty.type_in("\x03");
     pty.until(PROMPT);
     pty.resize(44, 111);
-    // Told with the next key, or within half a second without one.
+    // The new size arrives with the next key, or within half a second without one.
     pty.type_in("until [ \"$(stty size)\" = '44 111' ]; do sleep 0.1; done; echo re''sized\r");
     pty.until("resized\r\n");
     pty.until(PROMPT);
@@ -138,7 +138,7 @@ fn commands_from_a_pipe_are_run_and_nothing_of_their_output_is_lost() {
     let numbers: String = (1..=300_000).map(|number| format!("{number}\n")).collect();
     assert!(stdout.starts_with("6.12.") && stderr.contains("to stderr\n"), "{stderr}");
     assert!(stdout.ends_with(&format!("\nlive\n{numbers}")), "{} bytes", stdout.len());
-    // More than the guest's pipe holds goes in, too.
+    // Input larger than the capacity of the guest's pipe also arrives.
     let many: String = (0..20_000).map(|number| format!(": {number}\n")).collect();
     assert_eq!(run(&["shell"], &format!("{many}echo $((6 * 7))\n")).1, "42\n");
 }
@@ -202,11 +202,11 @@ fn gdb_on_a_terminal_is_interrupted_and_left_by_its_keys() {
     pty.type_in("continue\r");
     pty.until("Continuing.");
     std::thread::sleep(Duration::from_secs(1));
-    // Of the lab and its guest neither is ended by it.
+    // The key ends neither the lab nor its guest.
     pty.type_in("\x03");
     pty.until("received signal SIGINT");
     pty.until("(gdb) ");
-    // Nor is anybody left with a stopped gdb.
+    // Nor does Ctrl-Z stop gdb.
     pty.type_in("\x1a");
     pty.type_in("print 40 + 2\r");
     pty.until("= 42");

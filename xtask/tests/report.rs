@@ -1,14 +1,12 @@
-//! `report.html` in a headless Chromium: of a real run of scenarios that pass, fail and have the kernel
-//! complain. Screenshots are kept in `target/screenshots/`.
+//! `report.html` in headless Chromium, from a real run of scenarios that pass, fail and cause a splat.
+//! Screenshots are kept in `target/screenshots/`.
 
-#[expect(dead_code, reason = "what looks at stored results is for other tests")]
+#[expect(dead_code, reason = "only other tests read stored results")]
 mod stage;
 
+use checkers::browser::Browser;
 use lab::{
-    host::{
-        browser::Browser,
-        prerequisites::{self, Need},
-    },
+    host::prerequisites::{self, Need},
     progress::Progress,
 };
 use serde_json::{Value, json};
@@ -30,7 +28,7 @@ expect:
   - values: { event: efd_write, field: value, equal: [1, 2, 4, 7, 14] }
 ";
 
-/// Fails by a text check and an expectation, and says what a page must not take for markup.
+/// Fails by a text check and an expectation, and has text that a page must not interpret as markup.
 const FAILING: &str = "summary: six <b>values</b> are seen where five are written
 trace:
   events:
@@ -52,7 +50,7 @@ steps:
   - { load: deaths, parameters: now=warn }
 ";
 
-/// A page that was opened, and what is looked at in it.
+/// An open page.
 struct Page {
     browser: Browser,
     shots: PathBuf,
@@ -84,7 +82,7 @@ impl Page {
         value.as_f64().unwrap_or_else(|| panic!("`{expression}` is {value}"))
     }
 
-    /// Keeps what the window shows, once frames that were asked for are drawn.
+    /// Saves a screenshot once requested frames are drawn.
     fn shot(&mut self, name: &str) {
         self.get("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
         self.browser.screenshot(&self.shots.join(format!("{name}.png"))).unwrap();
@@ -99,13 +97,13 @@ impl Page {
         self.browser.click(place[0].as_f64().unwrap(), place[1].as_f64().unwrap()).unwrap();
     }
 
-    /// The scenarios that are listed.
+    /// Returns the names of the listed scenarios.
     fn listed(&mut self) -> Vec<String> {
         let names = self.get("[...document.querySelectorAll('#rows .name')].map((name) => name.textContent)");
         serde_json::from_value(names).unwrap()
     }
 
-    /// Opens a result's details by a click on its verdict.
+    /// Opens a result's details by clicking on its verdict.
     fn details(&mut self, name: &str) {
         let index = format!("list.results.findIndex((row) => row.name === {name:?})");
         let index = self.number(&index);
@@ -125,7 +123,7 @@ impl Page {
     }
 }
 
-/// The report of a real run.
+/// Makes the report of a real run.
 fn report(directory: &Path) -> PathBuf {
     let results = directory.join("results");
     let scenarios = scenarios(directory, [("fails", FAILING), ("passes", PASSING), ("warns", COMPLAINING)]);
@@ -153,7 +151,7 @@ fn a_report_is_read_by_mouse_and_keyboard_in_the_light_and_in_the_dark_on_a_desk
 fn the_list_has_every_result(page: &mut Page) {
     assert_eq!(page.listed(), ["fails", "warns", "passes"], "failures come first");
     assert_eq!(page.text("#count"), "3 of 3 results");
-    // The claim is text.
+    // The claim is shown as text, not as markup.
     assert!(page.text("#rows .claim").contains("six <b>values</b>"));
     page.shot("list");
     page.nothing_is_wrong();
@@ -190,7 +188,7 @@ fn a_failures_details_open(page: &mut Page) {
         "six <b>values</b>",
         "value 6, 28, is missing",
         "nearest of ",
-        "another instruction at vfs_read",
+        "unexpected instruction at vfs_read",
         "lab repro RUN/6.12/fails/repro.yaml",
         "Parent read 28 (0x1c) from efd",
     ] {
@@ -209,7 +207,7 @@ fn a_failures_details_open(page: &mut Page) {
     page.nothing_is_wrong();
 }
 
-/// Events in view, as the line beside the buttons says.
+/// Returns the number of events in view, from the line next to the buttons.
 fn in_view(page: &mut Page) -> u64 {
     page.get("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
     let text = page.text("[data-role=range]").replace(',', "");
@@ -219,7 +217,7 @@ fn in_view(page: &mut Page) -> u64 {
 fn the_timeline_zooms(page: &mut Page) {
     let whole = in_view(page);
     assert!(whole > 1000, "{whole} events");
-    // By the wheel, once the timeline has the focus.
+    // With the wheel, once the timeline has the focus.
     page.get("document.querySelector('canvas').focus(); document.querySelector('canvas').scrollIntoView({ block: 'center' })");
     let place = page.get(
         "(() => { const box = document.querySelector('canvas').getBoundingClientRect(); \
@@ -235,7 +233,7 @@ fn the_timeline_zooms(page: &mut Page) {
     page.shot("zoomed");
     page.browser.press("0").unwrap();
     assert_eq!(in_view(page), whole);
-    // By keys: twice as near, and half of that to the side.
+    // With keys: zoom in by a factor of two, and move right.
     let span = "(({ from, to }) => to - from)(document.querySelector('.timeline').timeline)";
     let before = page.number(span);
     page.browser.press("+").unwrap();
@@ -245,12 +243,12 @@ fn the_timeline_zooms(page: &mut Page) {
     page.browser.press("ArrowRight").unwrap();
     assert!(page.number("document.querySelector('.timeline').timeline.from") > from);
     page.browser.press("-").unwrap();
-    // By buttons.
+    // With buttons.
     page.click("button[aria-label^='Zoom in']");
     assert!(in_view(page) < whole);
     page.click("button[aria-label^='Show the whole']");
     assert_eq!(in_view(page), whole);
-    // From event to event; the table follows.
+    // From one event to the next; the table follows.
     page.click(".timeline details summary");
     page.get("document.querySelector('canvas').focus()");
     page.browser.press(".").unwrap();
@@ -277,7 +275,7 @@ fn hidden_kinds_are_gone(page: &mut Page) {
 fn a_splat_is_marked(page: &mut Page) {
     page.details("warns");
     page.wait("document.querySelector('.log mark')");
-    assert_eq!(page.get("document.querySelectorAll('section.details').length"), 1, "one is open");
+    assert_eq!(page.get("document.querySelectorAll('section.details').length"), 1, "more than one is open");
     let marked = page.text(".log mark");
     assert!(marked.contains("WARNING:") && marked.contains("---[ end trace"), "{marked}");
     let decoded = page.text(".complaint");
@@ -291,7 +289,7 @@ fn it_is_read_by_keyboard(page: &mut Page) {
     page.browser.press("Escape").unwrap();
     page.wait("!document.querySelector('section.details')");
     let focus = page.get("document.activeElement.dataset.index !== undefined");
-    assert_eq!(focus, true, "the focus is not back on the verdict");
+    assert_eq!(focus, true, "the focus did not return to the verdict");
     page.browser.press("Tab").unwrap();
     page.browser.press("Enter").unwrap();
     page.wait("document.querySelector('section.details h2') === document.activeElement");
@@ -312,7 +310,7 @@ fn it_is_read_by_keyboard(page: &mut Page) {
     page.browser.press("Escape").unwrap();
 }
 
-/// How bright a colour of the page is, from 0 to 255.
+/// Returns the brightness of a colour of the page, from 0 to 255.
 fn brightness(page: &mut Page, expression: &str) -> f64 {
     page.number(&format!(
         "(() => {{ const [r, g, b] = {expression}.match(/[\\d.]+/g).map(Number); return (r + g + b) / 3; }})()"
@@ -327,7 +325,7 @@ fn it_is_dark_in_the_dark(page: &mut Page) {
     assert!(brightness(page, back) < 60.0 && brightness(page, text) > 180.0);
     page.details("fails");
     page.shot("dark");
-    // By hand, against the system.
+    // The user's choice overrides the system's.
     page.click("#theme");
     assert_eq!(page.text("#theme"), "Colours: light");
     assert!(brightness(page, back) > 200.0);
@@ -347,7 +345,7 @@ fn it_fits_a_phone(page: &mut Page) {
     page.shot("phone-details");
     page.get("document.querySelector('canvas').scrollIntoView({ block: 'center' })");
     page.shot("phone-timeline");
-    // A finger needs room.
+    // Buttons must be large enough for a finger.
     let low = page
         .number("Math.min(...[...document.querySelectorAll('#rows button')].map((one) => one.offsetHeight))");
     assert!(low >= 32.0, "a verdict is {low} pixels high");
@@ -380,6 +378,6 @@ fn it_is_named_for_a_screen_reader(page: &mut Page) {
         ("heading", "Expectations"),
         ("region", "fails on 6.12"),
     ] {
-        assert!(has(role, name), "there is no {role} `{name}`");
+        assert!(has(role, name), "no {role} `{name}`");
     }
 }

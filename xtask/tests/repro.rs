@@ -1,8 +1,11 @@
-//! A failure, from the run that leaves its file to the same failure from nothing but that file.
+//! A failure, from the run that writes its `repro.yaml` to its reproduction from that file alone.
 
+mod hostile;
+mod patience;
+#[expect(dead_code, reason = "only other tests kill runs")]
 mod stage;
 
-use lab::repro::{Broken, FILE, Reproducer};
+use lab::reproducer::{Broken, FILE, Reproducer};
 use stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, scenarios, scratch, stored, xtask};
 use std::{
     fs,
@@ -10,7 +13,7 @@ use std::{
     process::Command,
 };
 
-/// Fails by its second expectation, and has more than it needs for that.
+/// Fails its second expectation, and has parts that this failure does not need.
 const FAILING: &str = "summary: six values are seen where five are written
 trace:
   events:
@@ -26,30 +29,30 @@ expect:
   - count: { event: efd_write, is: 6 }
 ";
 
-/// Dies of a module of the lab's own.
+/// Panics in one of the lab's modules.
 const DYING: &str = "summary: a module's death is survived
 steps:
   - { load: deaths, parameters: now=panic }
 ";
 
-/// Loads a module of its own, which says no.
+/// Loads its own module, whose init fails.
 const REFUSING: &str = "summary: a module is loaded
 steps:
   - module: { source: ../mine }
 ";
 
-/// Runs `yaml`, which fails, beside what does not, and gives back its file.
+/// Runs `yaml`, which fails, along with scenarios that do not, and returns its reproducer.
 fn failed(directory: &Path, yaml: &'static str) -> PathBuf {
     let results = directory.join("results");
     let scenarios = scenarios(directory, [("failing", yaml), ("fine", TRIVIAL), ("later", UNSUPPORTED)]);
-    check(&mut run(&results, &scenarios), 1, &["again: cargo xtask lab repro", FILE]);
+    check(&mut run(&results, &scenarios), 1, &["reproduce: cargo xtask lab repro", FILE]);
     let found = stored(&results.join("latest")).unwrap().scenarios;
     assert_eq!(labels(&found), ["failing", "fine", "later"]);
     let [result, others @ ..] = &found[..] else { panic!("{found:?}") };
     assert_eq!(result.reproducer.as_deref(), Some(FILE), "{:?}", result.notes);
     assert!(others.iter().all(|other| other.reproducer.is_none()), "{others:?}");
     assert!(!results.join("latest/6.12/fine").join(FILE).exists());
-    // Away from all that the run left, as if it had been sent.
+    // Without the other files of the run, as if it had been sent to someone.
     let file = directory.join("sent.yaml");
     fs::copy(results.join("latest").join(&result.directory).join(FILE), &file).unwrap();
     for gone in [results, scenarios] {
@@ -58,7 +61,7 @@ fn failed(directory: &Path, yaml: &'static str) -> PathBuf {
     file
 }
 
-/// A run of a file, with results of its own.
+/// Returns a command that runs a reproducer, with its own results.
 fn repro(file: &Path) -> Command {
     let mut command = xtask();
     let results = file.parent().unwrap().join("other");
@@ -66,7 +69,7 @@ fn repro(file: &Path) -> Command {
     command
 }
 
-/// The file with a change to what it says.
+/// Writes a changed copy of a reproducer.
 fn changed(file: &Path, change: impl FnOnce(&mut Reproducer)) -> PathBuf {
     let mut reproducer = Reproducer::read(file).unwrap();
     let before = reproducer.clone();
@@ -85,20 +88,20 @@ fn a_failure_happens_again_from_its_file_alone_and_a_change_is_told() {
     check(repro(&file).args(["--repeat", "2"]), 0, &["reproduced: expectation 2", "reproduced 2 of 2"]);
     let again = stored(&directory.path().join("other/latest")).unwrap();
     assert_eq!(again.scenarios.len(), 2);
-    // What it would be without the bug.
+    // As if the bug were fixed.
     let fixed = changed(&file, |repro| repro.scenario = repro.scenario.replace("is: 6", "is: 5"));
     check(&mut repro(&fixed), 11, &["passes"]);
     let other = changed(&file, |repro| repro.scenario = repro.scenario.replacen("is: 5", "is: 4", 1));
-    check(&mut repro(&other), 10, &["fails otherwise: broken was expectation 2", "and is expectation 1"]);
+    check(&mut repro(&other), 10, &["fails differently: was expectation 2", "now expectation 1"]);
     let lacking = "requires: { kernel: '>=99' }\n";
     let lacking = changed(&file, |repro| repro.scenario.push_str(lacking));
     check(&mut repro(&lacking), 12, &["unsupported"]);
-    // The workload is the file's, and not the checkout's.
+    // The workload is that of the file, not that of the checkout.
     let workload = changed(&file, |repro| {
         let source = repro.files.get_mut("guest/workloads/eventfd.c").unwrap();
         *source = source.replace("for (; *numbers; numbers++)", "for (; *numbers && numbers[1]; numbers++)");
     });
-    check(&mut repro(&workload), 10, &["fails otherwise", "found 3, expected exactly 5"]);
+    check(&mut repro(&workload), 10, &["fails differently", "found 3, expected exactly 5"]);
 }
 
 #[test]
@@ -122,14 +125,14 @@ fn what_a_failure_does_not_need_is_dropped_from_its_file() {
     check(&mut minimize(&file), 0, &told);
     let found = Reproducer::read(&smaller).unwrap();
     let scenario = found.scenario(Path::new("s.yaml")).unwrap();
-    // With one of the workloads as many events are missing, but it is not the same count.
+    // Dropping one of the workloads also breaks the expectation, but with a different count.
     assert_eq!((scenario.steps.len(), scenario.trace.events.len(), scenario.expect.len()), (2, 1, 1));
     assert!(scenario.steps.iter().all(|step| step.verb() == "workload"), "{:?}", scenario.steps);
     assert!(matches!(found.verdict.broken, Broken::Expectation(item) if item.number == 1));
     check(&mut repro(&smaller), 0, &["reproduced: expectation 1"]);
     let fixed = changed(&file, |repro| repro.scenario = repro.scenario.replace("is: 6", "is: 5"));
     fs::remove_file(&smaller).unwrap();
-    check(&mut minimize(&fixed), 3, &["does not fail as it did"]);
+    check(&mut minimize(&fixed), 3, &["did not recur"]);
     assert!(!smaller.exists());
 }
 
@@ -155,7 +158,7 @@ fn modules_come_with_the_file() {
         let source = repro.files.get_mut("modules/mine/mine.c").unwrap();
         *source = source.replace("EPERM", "EBUSY");
     });
-    check(&mut repro(&other), 10, &["fails otherwise: the same is broken, but otherwise", "EBUSY"]);
+    check(&mut repro(&other), 10, &["fails differently: the same check fails differently", "EBUSY"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Which scenarios run, how often and in which order, as a user asks for it.
+//! The selection, repetition and order of scenarios that a user requests.
 
+#[expect(dead_code, reason = "only other tests kill runs")]
 mod stage;
 
 use stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored, xtask};

@@ -1,4 +1,4 @@
-//! What a newcomer asks for: a scenario to begin with, one that is explained, completions, help.
+//! Everything that helps a new user: a first scenario, explanations, completions, and `--help`.
 
 use regex::Regex;
 use std::{
@@ -32,7 +32,7 @@ fn check(command: &mut Command, code: i32, expect: &[&str]) -> Output {
     output
 }
 
-/// `lab …` with scenarios and results in a directory of the test's own.
+/// Returns a command `lab …` with scenarios and results below `place`.
 fn lab(place: &Path, arguments: &[&str]) -> Command {
     let mut command = xtask();
     command.arg("lab").args(arguments).current_dir(place);
@@ -51,7 +51,7 @@ fn new_scenarios_pass_as_they_are() {
     check(&mut lab(&place, &["new", "area/probe", "--kprobe", "vfs_write"]), 0, &["wrote"]);
     check(&mut lab(&place, &["new", "area/hook", "--hook", "vfs_write"]), 0, &["wrote"]);
     check(&mut lab(&place, &["run", "--jobs", "1"]), 0, &["3 passed, 0 failed"]);
-    // The expectation looks: without the workload's calls it does not hold.
+    // The expectation is not vacuous: without calls by the workload it fails.
     let probe = place.join("scenarios/area/probe.yaml");
     let written = fs::read_to_string(&probe).unwrap();
     fs::write(&probe, written.replace("kprobe: vfs_write", "kprobe: eventfd_release")).unwrap();
@@ -69,15 +69,15 @@ fn a_new_scenario_takes_no_others_place() {
     check(&mut lab(&place, &["new", "area/mine"]), 0, &[]);
     let file = scenarios.join("area/mine.yaml");
     fs::write(&file, "summary: mine\n").unwrap();
-    check(&mut lab(&place, &["new", "area/mine"]), 2, &["area/mine.yaml` is there already"]);
+    check(&mut lab(&place, &["new", "area/mine"]), 2, &["area/mine.yaml` already exists"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "summary: mine\n");
     for name in ["area", "area/mine/deeper"] {
-        check(&mut lab(&place, &["new", name]), 2, &["would mix"]);
+        check(&mut lab(&place, &["new", name]), 2, &["would overlap"]);
     }
     for name in ["../mine", "/mine", "a//b", ".mine", "m ine", ""] {
         check(&mut lab(&place, &["new", name]), 2, &["bad name"]);
     }
-    check(&mut lab(&place, &["new", "f", "--kprobe", "a b"]), 2, &["is no function's name"]);
+    check(&mut lab(&place, &["new", "f", "--kprobe", "a b"]), 2, &["is not a function's name"]);
     check(&mut lab(&place, &["new", "f", "--kprobe", "a", "--hook", "b"]), 2, &["cannot be used with"]);
     fs::create_dir(place.join("elsewhere")).unwrap();
     symlink(place.join("elsewhere"), scenarios.join("link")).unwrap();
@@ -85,8 +85,8 @@ fn a_new_scenario_takes_no_others_place() {
     assert!(!place.join("elsewhere/mine.yaml").exists());
 }
 
-/// Scenarios of which the explanation is kept beside this test; addresses and the version are those of
-/// one build.
+/// Scenarios with a golden explanation in `tests/explained`; addresses and the kernel version, which
+/// depend on the build, are replaced.
 const EXPLAINED: [&str; 5] =
     ["probes/eventfd-write", "probes/paths", "probes/fprobe", "ipmodify/return", "crash/inspect-eventfd"];
 
@@ -109,7 +109,7 @@ fn scenarios_are_explained_for_the_default_kernel() {
     }
 }
 
-/// Every scenario can be told, whatever it has, and no two things are told by the same words by accident.
+/// Every scenario can be explained, and no heading lacks its text.
 #[test]
 fn every_scenario_is_explained() {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
@@ -120,7 +120,7 @@ fn every_scenario_is_explained() {
     assert_eq!(told.lines().find(empty), None);
 }
 
-/// What bash offers behind these words, the last of which is completed.
+/// Returns what bash offers as completions of the last of these words.
 fn completed(words: &[&str]) -> Vec<String> {
     let script = check(xtask().args(["completions", "bash"]), 0, &[]).stdout;
     let place = scratch();
@@ -149,7 +149,7 @@ fn bash_completes_options_kernels_and_scenarios() {
     let scenarios = completed(&["cargo", "xtask", "lab", "explain", "probes/ev"]);
     assert_eq!(scenarios, ["probes/eventfd-write"]);
     assert_eq!(completed(&["cargo", "xtask", "completions", "z"]), ["zsh"]);
-    // Whatever is not for xtask is for whoever completed cargo before.
+    // Anything but xtask is passed to the completion that cargo had before.
     assert_eq!(completed(&["cargo", "bui"]), ["before:bui"]);
     assert_eq!(completed(&["cargo", "xta"]), ["before:xta"]);
 }
@@ -177,7 +177,7 @@ fn every_command_teaches_by_an_example() {
     }
 }
 
-/// Where a heading of a page is found.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let letter = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading

@@ -1,14 +1,14 @@
-//! docs/tutorial.md as a newcomer follows it, and docs/workloads.md: their files are written, their
-//! commands are run on the real default kernel, and what they are said to print is what they print.
+//! Follows docs/tutorial.md and docs/workloads.md like a new user: writes their files, runs their
+//! commands on the real default kernel, and compares their output with that on the page.
 //!
-//! Of fenced blocks, the first word behind the fence says what becomes of it:
+//! The first word after the fence of a block determines what the test does:
 //!
-//! | block | what is done |
+//! | block | action |
 //! |---|---|
-//! | `sh` | it is run; `exit=1` behind it is the status that it must end with |
-//! | `text` | the output of the `sh` block before it, but for times, addresses and paths; a line `…` is any lines, and `[…]` anything in a line |
-//! | `yaml`, `c` or `make`, and a path | the file is written |
-//! | `console` | it is left alone: what a checkout begins with |
+//! | `sh` | runs it; `exit=1` is the expected exit status, otherwise 0 |
+//! | `text` | compares it with the output of the preceding `sh` block, ignoring times, addresses and paths; a line `…` matches any lines, `[…]` anything within a line |
+//! | `yaml`, `c` or `make`, and a path | writes the file |
+//! | `console` | nothing: commands that create a checkout |
 
 use lab::host::process::write_program;
 use regex::Regex;
@@ -24,10 +24,10 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// A fenced block of a page.
 #[derive(Debug, PartialEq)]
 struct Block<'a> {
-    /// What stands behind the fence.
+    /// The words after the fence.
     info: Vec<&'a str>,
     body: String,
-    /// The line of its fence, from 1.
+    /// The line number of its fence, from 1.
     line: usize,
 }
 
@@ -52,9 +52,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// What differs from run to run, by a word for it.
+/// Text that differs between runs, and the word that replaces it.
 const VARYING: [(&str, &str); 6] = [
-    // The second run of one second has a number behind its name.
+    // A second run within the same second has a number appended to its name.
     (r"results/[0-9TZ:.-]+-6\.12(\.[0-9]+)?", "results/RUN"),
     (r"\b6\.12\.[0-9]+", "VERSION"),
     (r"\b(0x)?ffff[0-9a-f]{12}\b", "ADDRESS"),
@@ -63,20 +63,20 @@ const VARYING: [(&str, &str); 6] = [
     (r" *\b[0-9]+\.[0-9]{3,9}:", " TIME:"),
 ];
 
-/// Lines without what differs from run to run.
+/// Returns the lines of `text`, with everything that differs between runs replaced.
 fn lines(text: &str, place: &Path) -> Vec<String> {
     let mut text = text.replace(&format!("{}/", place.display()), "");
     for (varying, word) in VARYING {
         text = Regex::new(varying).unwrap().replace_all(&text, word).into_owned();
     }
-    // The CPU that a line of the graph tracer begins with.
+    // The CPU at the start of a line of the graph tracer.
     let text = Regex::new(r"(?m)^ [0-9]+\)").unwrap().replace_all(&text, " CPU)");
     let process = Regex::new(r"\beventfd-[0-9]+ +\[[0-9]+\]").unwrap();
     let text = process.replace_all(&text, "eventfd-PID [CPU]");
     text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// Whether `found` is as `told`, whose lines `…` stand for any lines.
+/// Returns whether `found` matches `told`, in which a line `…` matches any lines.
 fn matches(told: &[String], found: &[String]) -> bool {
     match told.split_first() {
         None => found.is_empty(),
@@ -89,13 +89,13 @@ fn matches(told: &[String], found: &[String]) -> bool {
     }
 }
 
-/// Whether a line is as told, where `[…]` stands for anything.
+/// Returns whether a line matches `told`, in which `[…]` matches anything.
 fn is_line(told: &str, found: &str) -> bool {
     let parts: Vec<_> = told.split("[…]").map(regex::escape).collect();
     Regex::new(&format!("^{}$", parts.join(".*"))).unwrap().is_match(found)
 }
 
-/// A directory as the checkout is for a newcomer: its scenarios, and a `cargo` that has built all.
+/// A stand-in for a new user's checkout: the scenarios, and a `cargo` that calls the built xtask.
 struct Checkout {
     place: tempfile::TempDir,
     programs: PathBuf,
@@ -165,7 +165,7 @@ fn workloads_are_looked_at_as_their_page_says() {
     assert!(ran >= 2 && compared >= 1, "{ran} commands ran, {compared} outputs were compared");
 }
 
-/// Follows a page of docs/. Gives back how many commands were run, and how many outputs were compared.
+/// Follows a page of docs/. Returns the number of commands run and of outputs compared.
 fn follow(page: &str) -> (usize, usize) {
     let name = page;
     let page = fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap();
@@ -190,12 +190,12 @@ fn follow(page: &str) -> (usize, usize) {
             ["text"] => {
                 let printed = printed.take().unwrap_or_else(|| panic!("{at}: no command before it"));
                 let (told, found) = (lines(&block.body, &checkout.path()), lines(&printed, &checkout.path()));
-                assert!(matches(&told, &found), "{at}: told\n{told:#?}\nfound\n{found:#?}\nas\n{printed}");
+                assert!(matches(&told, &found), "{at}: page\n{told:#?}\nfound\n{found:#?}\nin\n{printed}");
                 compared += 1;
             }
             ["yaml" | "c" | "make", path] => checkout.write(path, &block.body),
             ["console"] => {}
-            _ => panic!("{at}: nothing is known of such a block"),
+            _ => panic!("{at}: unknown kind of block"),
         }
     }
     (ran, compared)

@@ -1,7 +1,8 @@
-//! Programs the lab has started: their pipes, their ends, and their signals.
+//! Programs that the lab has started: their pipes, signals and exit statuses.
 //!
-//! Each runs in a process group of its own, with the agent reading stdout and stderr whenever it
-//! waits for anything, so that no child ever blocks on a full pipe.
+//! Each runs in its own process group. The agent reads stdout and stderr whenever it waits for
+//! anything, so that no child blocks on a full pipe, except an interactive one whose output the lab
+//! has not taken.
 
 use crate::{
     events::{Events, Source},
@@ -23,17 +24,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the output of an ended child is waited for when one of its descendants, which may run
-/// for ever, holds the pipe.
+/// The time limit for the output of an ended child while a descendant, which may run for ever, holds
+/// the pipe open.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// The most output of one stream that is kept: both have to fit a reply.
+/// The maximum number of bytes to keep of one stream: both must fit a reply.
 const OUTPUT_MAX: usize = (MAX_FRAME - 1024) / 2;
 
-/// How many children may be known at a time; each may hold output.
+/// The maximum number of children at a time; each may hold output.
 const CHILDREN_MAX: usize = 64;
 
-/// What [`protocol::Request::Spawn`] asks for.
+/// The program of a [`protocol::Request::Spawn`].
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) argv: Vec<String>,
@@ -42,18 +43,18 @@ pub(crate) struct Program {
     pub(crate) output_max: u32,
 }
 
-/// How a child stands at a moment.
+/// The current state of a child.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// There is no news before something happens.
+pub(crate) enum ChildStatus {
+    /// It is running; ask again after the next event.
     Running,
-    /// It ended, but its output is open; ask again after this time if nothing happens before.
+    /// It ended, but its output is open; ask again after the next event, or after this time.
     Closing(Duration),
-    /// It is over.
+    /// It ended, and its output is complete.
     Over(ChildState),
 }
 
-/// All children that are known.
+/// All children.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     known: BTreeMap<u32, Child>,
@@ -63,20 +64,20 @@ pub(crate) struct Children {
 #[derive(Debug)]
 struct Child {
     pid: Pid,
-    /// Readable once the child has ended; closed when it was reaped.
+    /// Readable once the child has ended; closed when it is reaped.
     pidfd: Option<OwnedFd>,
     stdin: Option<Input>,
     feed: Option<Feed>,
-    /// Whether what it is fed goes to a terminal.
+    /// Whether `feed` is a terminal.
     terminal: bool,
     stdout: Output,
     stderr: Output,
     ended: Option<(WaitStatus, Instant)>,
-    /// Its end was told; only its output's pipes are left, kept open for its descendants.
+    /// Its end was reported; only its output pipes are left, kept open for its descendants.
     told: bool,
 }
 
-/// The agent waits for its children by a signal that it has blocked, and a mask is inherited.
+/// Unblocks all signals in the child: it would inherit the agent's mask, which blocks SIGCHLD.
 fn unblock_signals(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes one system call with a set on its own stack.
     unsafe {
@@ -92,7 +93,7 @@ fn unblock_signals(command: &mut Command) {
 }
 
 impl Children {
-    /// Starts a program and gives back its number.
+    /// Starts a program and returns its number.
     pub(crate) fn spawn(&mut self, program: Program, events: &Events) -> Result<u32, Refusal> {
         let Some((path, args)) = program.argv.split_first() else {
             return Err(Refusal::new("spawn nothing", Errno::INVAL));
@@ -101,7 +102,7 @@ impl Children {
             return Err(Refusal::new(format!("spawn {path} without a full path"), Errno::INVAL));
         }
         if self.known.len() >= CHILDREN_MAX {
-            return Err(Refusal::new(format!("spawn {path} beside {CHILDREN_MAX} others"), Errno::AGAIN));
+            return Err(Refusal::new(format!("spawn {path} besides {CHILDREN_MAX} others"), Errno::AGAIN));
         }
         let mut command = Command::new(Path::new(path));
         command.args(args).env_clear();
@@ -116,14 +117,14 @@ impl Children {
         unblock_signals(&mut command);
         let terminal = stdio(&mut command, &program.stdin).refused("make a terminal for", path)?;
         let mut spawned = command.spawn().refused("spawn", path)?;
-        // It holds the child's end of a terminal, whose last holder is to be the child.
+        // It holds the child's end of a terminal open, which only the child may do.
         drop(command);
         let id = self.last.wrapping_add(1);
         let limit = (program.output_max as usize).min(OUTPUT_MAX);
         let streams = Streams::new(&mut spawned, program.stdin, terminal, limit);
         let child =
             streams.and_then(|streams| Child::new(&spawned, streams, id, events)).or_else(|error| {
-                // It would run unwatched; `reap` meets it again.
+                // It would run unwatched; `reap` will reap it.
                 let _ = spawned.kill();
                 Err(error).refused("watch", path)
             })?;
@@ -132,7 +133,7 @@ impl Children {
         Ok(id)
     }
 
-    /// Something of child `id` is ready: reads, writes and reaps what there is.
+    /// Handles an event of child `id`: reads, writes and reaps as far as possible.
     pub(crate) fn pump(&mut self, id: u32) {
         let Some(child) = self.known.get_mut(&id) else { return };
         child.pump();
@@ -141,23 +142,23 @@ impl Children {
         }
     }
 
-    /// How child `id` stands. Its end is told once.
-    pub(crate) fn standing(&mut self, id: u32) -> Result<Standing, Refusal> {
+    /// Returns the state of child `id`. Its end is reported once.
+    pub(crate) fn standing(&mut self, id: u32) -> Result<ChildStatus, Refusal> {
         let child = self.untold(id, "wait for")?;
         let status = match child.end_in() {
-            End::No => return Ok(Standing::Running),
-            End::In(left) => return Ok(Standing::Closing(left)),
+            End::No => return Ok(ChildStatus::Running),
+            End::In(left) => return Ok(ChildStatus::Closing(left)),
             End::Now(status) => status,
         };
         let state = child.tell(status);
         if child.is_gone() {
             self.known.remove(&id);
         }
-        Ok(Standing::Over(state))
+        Ok(ChildStatus::Over(state))
     }
 
-    /// Whether there is anything to tell of child `id`, else how long it may take if nothing happens:
-    /// no time that is known.
+    /// Returns how long child `id` will have nothing to report unless there is an event: zero if it has
+    /// something now, `None` if only an event can change that.
     pub(crate) fn quiet_for(&mut self, id: u32) -> Result<Option<Duration>, Refusal> {
         let child = self.untold(id, "listen to")?;
         child.pump();
@@ -171,14 +172,14 @@ impl Children {
         })
     }
 
-    /// What child `id` has written so far.
+    /// Returns the output of child `id` so far.
     pub(crate) fn output(&mut self, id: u32) -> Result<protocol::Output, Refusal> {
         let child = self.untold(id, "read the output of")?;
         child.pump();
         Ok(child.output(child.stdout.so_far(), child.stderr.so_far()))
     }
 
-    /// What child `id` has written since this was last asked.
+    /// Takes the output of child `id` since the last call.
     pub(crate) fn take(&mut self, id: u32) -> Result<protocol::Output, Refusal> {
         let child = self.untold(id, "read the output of")?;
         child.pump();
@@ -197,12 +198,12 @@ impl Children {
                 Ok(())
             }
             Some(feed) => feed.write(data).map_err(|errno| Refusal::new(what(), errno)),
-            // Its stdin was never open, or is not any more, or it has ended.
+            // Its stdin was never open or has been closed, or the child has ended.
             None => Err(Refusal::new(what(), Errno::PIPE)),
         }
     }
 
-    /// Tells the terminal of child `id` its size.
+    /// Sets the size of the terminal of child `id`.
     pub(crate) fn resize(&mut self, id: u32, rows: u16, columns: u16) -> Result<(), Refusal> {
         let child = self.untold(id, "resize the terminal of")?;
         let feed = child.feed.as_ref().filter(|_| child.terminal).ok_or(Errno::NOTTY);
@@ -210,14 +211,14 @@ impl Children {
         resized.map_err(|errno| Refusal::new(format!("resize the terminal of child {id}"), errno))
     }
 
-    /// Child `id`, whose end was not told yet.
+    /// Returns child `id` if its end was not reported yet, else ECHILD.
     fn untold(&mut self, id: u32, doing: &str) -> Result<&mut Child, Refusal> {
         let child = self.known.get_mut(&id).filter(|child| !child.told);
         child.ok_or_else(|| Refusal::new(format!("{doing} child {id}"), Errno::CHILD))
     }
 
-    /// Sends a signal to the process group of child `id`; also to what a child that has ended left
-    /// behind there, as long as one of those holds its output.
+    /// Sends a signal to the process group of child `id`. After the child has ended, this still reaches
+    /// its descendants in the group while one of them holds its output open.
     pub(crate) fn kill(&mut self, id: u32, signal: i32) -> Result<(), Refusal> {
         let what = || format!("kill child {id}");
         let child = self.known.get(&id).ok_or_else(|| Refusal::new(what(), Errno::SRCH))?;
@@ -227,16 +228,16 @@ impl Children {
     /// Kills and forgets every child.
     pub(crate) fn clear(&mut self) {
         for child in self.known.values() {
-            // It may have ended: then there is nothing to kill.
+            // This fails if it has already ended.
             let _ = kill_group(child.pid, libc::SIGKILL);
         }
-        // Those that were not reaped yet are orphans to `reap`.
+        // `reap` treats those that were not reaped yet as orphans.
         self.known.clear();
     }
 
-    /// Reaps whatever has ended, children of the agent's own and those it inherited.
+    /// Reaps all processes that have ended: the agent's own children and inherited orphans.
     pub(crate) fn reap(&mut self) {
-        // ECHILD, none at all, is as good as none that has ended.
+        // Without any child, wait fails with ECHILD.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if let Some(child) = self.known.values_mut().find(|child| child.pid == pid) {
                 child.end(status);
@@ -245,7 +246,7 @@ impl Children {
     }
 }
 
-/// Both ends of what a child reads and writes.
+/// The agent's ends of a child's stdin, stdout and stderr.
 struct Streams {
     stdin: Option<Input>,
     feed: Option<Feed>,
@@ -254,7 +255,7 @@ struct Streams {
     stderr: Output,
 }
 
-/// What a command reads and writes, and its terminal if it is to have one.
+/// Sets up stdin, stdout and stderr of a command, and returns its terminal if it gets one.
 fn stdio(command: &mut Command, stdin: &Stdin) -> std::io::Result<Option<Terminal>> {
     if let Stdin::Terminal { rows, columns } = stdin {
         return Terminal::give(command, *rows, *columns).map(Some);
@@ -289,10 +290,10 @@ impl Streams {
     }
 }
 
-/// Whether the end of a child can be told.
+/// Whether the end of a child can be reported.
 enum End {
     No,
-    /// After this time at the latest.
+    /// Within this time.
     In(Duration),
     Now(WaitStatus),
 }
@@ -307,12 +308,12 @@ impl Child {
         let Streams { stdin, feed, terminal, stdout, stderr } = streams;
         let source = Source::Child(id);
         let pid = Pid::from_raw(spawned.id().cast_signed()).ok_or(Errno::SRCH)?;
-        // Nobody has reaped it yet, so the number is still its own.
+        // It was not reaped yet, so the PID is still its own.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         events.watch_reading(&pidfd, source)?;
         for output in [&stdout, &stderr] {
             match output.pipe() {
-                // Output that waits would be told of without end.
+                // Unread output of an interactive child would be reported endlessly.
                 Some(pipe) if feed.is_some() => events.watch_changes(pipe, source)?,
                 Some(pipe) => events.watch_reading(pipe, source)?,
                 None => {}
@@ -330,7 +331,7 @@ impl Child {
             stdin.pump();
         }
         if let Some(feed) = &mut self.feed {
-            // A child that reads no more tells so by its end.
+            // An error means that the child no longer reads; its end will be reported.
             let _ = feed.pump();
         }
         self.stdout.pump();
@@ -351,7 +352,7 @@ impl Child {
     fn end(&mut self, status: WaitStatus) {
         self.ended = Some((status, Instant::now()));
         self.pidfd = None;
-        // What it did not read, nobody will.
+        // No process will read what it left unread.
         self.stdin = None;
         self.feed = None;
     }
@@ -384,7 +385,7 @@ impl Child {
     }
 }
 
-/// Any signal number, 0 and real-time ones included.
+/// Sends a signal to a process group. Any number is allowed, including 0 and real-time signals.
 fn kill_group(leader: Pid, signal: i32) -> Result<(), Errno> {
     // SAFETY: kill takes two numbers and touches no memory.
     match unsafe { libc::kill(-leader.as_raw_nonzero().get(), signal) } {
@@ -398,5 +399,5 @@ fn kill_group(leader: Pid, signal: i32) -> Result<(), Errno> {
 mod tests;
 
 #[cfg(test)]
-#[path = "talked_to_tests.rs"]
-mod talked_to_tests;
+#[path = "interactive_tests.rs"]
+mod interactive_tests;

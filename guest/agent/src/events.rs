@@ -1,4 +1,4 @@
-//! Everything the agent ever waits for, in one epoll.
+//! All that the agent waits for, in one epoll set.
 
 use rustix::{
     event::{Timespec, epoll},
@@ -7,14 +7,14 @@ use rustix::{
 };
 use std::{io, time::Duration};
 
-/// Who has something to say.
+/// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The lab's port: data, room, or a change of connection.
+    /// The lab's port: data, room to write, or a change of connection.
     Port,
-    /// A process ended, perhaps one that is nobody's child any more.
+    /// A process ended, possibly an orphan.
     Orphans,
-    /// Something of a child: its end or one of its pipes.
+    /// A child: its end, or one of its pipes.
     Child(u32),
 }
 
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// The set of file descriptors that are waited for.
+/// The set of file descriptors to wait for.
 #[derive(Debug)]
 pub(crate) struct Events {
     epoll: OwnedFd,
@@ -48,17 +48,17 @@ impl Events {
         Ok(Events { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Tells of `fd` as long as it is readable, or hung up. Closing it ends that.
+    /// Reports `fd` while it is readable or hung up, until it is closed.
     pub(crate) fn watch_reading(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         self.add(fd, source, epoll::EventFlags::IN)
     }
 
-    /// Tells of `fd` as long as it takes data. Closing it ends that.
+    /// Reports `fd` while it is writable, until it is closed.
     pub(crate) fn watch_writing(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         self.add(fd, source, epoll::EventFlags::OUT)
     }
 
-    /// Tells of `fd` once each time something about it changes.
+    /// Reports `fd` once per change of its state (edge-triggered).
     pub(crate) fn watch_changes(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         self.add(fd, source, epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET)
     }
@@ -67,7 +67,7 @@ impl Events {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)?)
     }
 
-    /// Waits until something happens or `limit` is over, and tells what.
+    /// Waits for an event, at most for `limit`, and returns the sources.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Vec<Source>> {
         // epoll counts in milliseconds; a wait of nearly nothing must not become a spin.
         let limit = limit.map(|limit| Timespec {

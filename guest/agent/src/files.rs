@@ -1,4 +1,4 @@
-//! Files as a shell's user handles them: echo, cat, ls, mkdir, rm, and files pushed in chunks.
+//! File operations as in a shell: echo, cat, ls, mkdir, rm; and files pushed in chunks.
 
 use crate::refusal::{Refusal, Refused};
 use protocol::{MAX_FRAME, WriteMode};
@@ -15,22 +15,22 @@ use std::{
     path::Path,
 };
 
-/// Where relative paths start.
+/// The base of relative paths.
 const TRACEFS: &str = "/sys/kernel/tracing/";
 
-/// The most bytes of content in a reply: the rest of the frame is for what surrounds it.
+/// The maximum number of content bytes in a reply; the rest of the frame is for its encoding.
 pub(crate) const DATA_MAX: usize = MAX_FRAME - 1024;
 
-/// How much is read at a time; a record of /dev/kmsg has to fit.
+/// The size of a read, in bytes; a record of /dev/kmsg must fit.
 const CHUNK: usize = 64 * 1024;
 
-/// The full path: one that does not start with `/` is below tracefs.
+/// Returns the full path: one that does not start with `/` is relative to tracefs.
 pub(crate) fn resolve(path: &str) -> Cow<'_, str> {
     if path.starts_with('/') { path.into() } else { format!("{TRACEFS}{path}").into() }
 }
 
-/// Writes as a shell's `echo` does: one write, and another for what a short one left over, since
-/// the filter files of tracefs take a word at a time. The errno of close counts too.
+/// Writes like a shell's `echo`: one write, and another for the rest after a short one, since the
+/// filter files of tracefs take a word at a time. An error of close is also reported.
 pub(crate) fn write_file(path: &str, data: &[u8], mode: WriteMode) -> Result<(), Refusal> {
     let flags = match mode {
         WriteMode::Truncate => OFlags::TRUNC,
@@ -39,7 +39,7 @@ pub(crate) fn write_file(path: &str, data: &[u8], mode: WriteMode) -> Result<(),
     let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = open(&*resolve(path), flags, Mode::empty()).refused("open", path)?;
     write_all(&file, data).refused("write", path)?;
-    // SAFETY: the descriptor was owned here and is not used again.
+    // SAFETY: the descriptor was owned by `file` and is not used again.
     unsafe { rustix::io::try_close(file.into_raw_fd()) }.refused("close", path)
 }
 
@@ -57,8 +57,8 @@ fn write_all(file: impl AsFd, data: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// The first bytes of a file, at most `max` or what fits a reply. It never waits: a file that
-/// would, such as trace_pipe or /dev/kmsg, gives what it has.
+/// Reads the first bytes of a file, at most `max` or what fits a reply. Never waits: from files such
+/// as trace_pipe or /dev/kmsg it returns what is available.
 pub(crate) fn read_file(path: &str, max: u32) -> Result<Vec<u8>, Refusal> {
     let max = (max as usize).min(DATA_MAX);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -70,9 +70,9 @@ pub(crate) fn read_file(path: &str, max: u32) -> Result<Vec<u8>, Refusal> {
         match read(&file, &mut chunk[..want]) {
             Ok(0) | Err(Errno::AGAIN) => break,
             Ok(n) => data.extend_from_slice(&chunk[..n]),
-            // EPIPE: the record of /dev/kmsg that was next is overwritten; read on behind it.
+            // EPIPE: the next record of /dev/kmsg was overwritten; continue after it.
             Err(Errno::INTR | Errno::PIPE) => {}
-            // The next record of /dev/kmsg is larger than the room that is left.
+            // EINVAL: the next record of /dev/kmsg is larger than the remaining room.
             Err(Errno::INVAL) if !data.is_empty() => break,
             Err(errno) => return Err(Refusal::new(format!("read {path}"), errno)),
         }
@@ -80,7 +80,7 @@ pub(crate) fn read_file(path: &str, max: u32) -> Result<Vec<u8>, Refusal> {
     Ok(data)
 }
 
-/// The names in a directory, sorted, directories and links to them with a `/` behind.
+/// Lists the names in a directory, sorted, directories and links to them with a trailing `/`.
 pub(crate) fn list(path: &str) -> Result<Vec<String>, Refusal> {
     let full = resolve(path);
     let mut names = Vec::new();
@@ -91,7 +91,7 @@ pub(crate) fn list(path: &str) -> Result<Vec<String>, Refusal> {
         if fs::metadata(entry.path()).is_ok_and(|data| data.is_dir()) {
             name.push('/');
         }
-        // Each name goes with its length, which takes two bytes at most.
+        // Each name is preceded by its length, which takes at most two bytes.
         room = match room.checked_sub(name.len() + 2) {
             Some(room) => room,
             None => return Err(Refusal::new(format!("list {path}"), Errno::OVERFLOW)),
@@ -102,7 +102,7 @@ pub(crate) fn list(path: &str) -> Result<Vec<String>, Refusal> {
     Ok(names)
 }
 
-/// Makes a directory and its parents; one that is there is fine.
+/// Creates a directory and its parents; an existing one is not an error.
 pub(crate) fn make_directory(path: &str) -> Result<(), Refusal> {
     fs::create_dir_all(&*resolve(path)).refused("mkdir", path)
 }
@@ -117,7 +117,7 @@ pub(crate) fn remove(path: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Puts a chunk behind what is there of a file; the one at 0 starts it, directory included.
+/// Appends a chunk to a file; the chunk at offset 0 creates the file and its directory.
 pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<(), Refusal> {
     let full = resolve(path);
     let full = Path::new(&*full);
@@ -127,7 +127,7 @@ pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<()
         if let Some(directory) = full.parent() {
             fs::create_dir_all(directory).refused("mkdir", &directory.to_string_lossy())?;
         }
-        // A program that runs cannot be written to, but its name can be given to another.
+        // A running program cannot be written to, but its name can be reused.
         match fs::remove_file(full) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(error).refused("unlink", path);
@@ -138,7 +138,7 @@ pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<()
     }
     let mut file = options.open(full).refused("open", path)?;
     if offset == 0 {
-        // Whatever the umask was.
+        // The mode must not depend on the umask.
         let permissions = fs::Permissions::from_mode(mode & 0o7777);
         file.set_permissions(permissions).refused("chmod", path)?;
     } else if file.metadata().refused("stat", path)?.len() != offset {

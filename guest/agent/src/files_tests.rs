@@ -1,4 +1,4 @@
-//! What the file requests do, on the host's own file system.
+//! The file requests, on the host's own filesystem.
 
 use super::*;
 use protocol::Reply;
@@ -10,7 +10,7 @@ fn scratch() -> (tempfile::TempDir, impl Fn(&str) -> String) {
     (directory, move |name: &str| format!("{root}/{name}"))
 }
 
-/// The errno, and the call it came from.
+/// Returns the system call that failed, and its errno.
 fn errno<T: std::fmt::Debug>(result: Result<T, Refusal>) -> (String, i32) {
     match Reply::from(result.unwrap_err()) {
         Reply::Errno { what, errno } => (what, errno),

@@ -1,5 +1,4 @@
-//! Kernel memory through /proc/kcore, an ELF core whose program headers say which file offset shows
-//! which address.
+//! Kernel memory through /proc/kcore, an ELF core whose program headers map addresses to file offsets.
 
 use crate::refusal::{Refusal, Refused};
 use rustix::{
@@ -8,16 +7,16 @@ use rustix::{
     io::{Errno, pread},
 };
 
-/// The most that is read at a time.
+/// The maximum length of a read, in bytes.
 const LENGTH_MAX: u32 = 64 * 1024;
 
-/// How much of the file's start is looked at. Its headers take a page or two.
+/// The size of the start of the file to read, in bytes. Its headers take a page or two.
 const HEADERS_MAX: usize = 64 * 1024;
 
 const FILE: &str = "/proc/kcore";
 
-/// Reads `length` bytes at `address`; EFAULT where no segment shows that address. A hole inside
-/// the vmalloc segment reads as zeros, as the kernel has it.
+/// Reads `length` bytes at `address`; EFAULT if no segment covers them. The kernel shows a hole inside
+/// the vmalloc segment as zeros.
 pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal> {
     let what = format!("{length} bytes at {address:#x}");
     if length > LENGTH_MAX {
@@ -35,7 +34,7 @@ pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal>
     Ok(data)
 }
 
-/// Up to `length` bytes at a file offset, fewer at its end.
+/// Reads up to `length` bytes at a file offset, fewer at the end of the file.
 fn read_at(file: impl AsFd, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
     let mut data = vec![0; length];
     let mut filled = 0;
@@ -51,7 +50,7 @@ fn read_at(file: impl AsFd, offset: u64, length: usize) -> Result<Vec<u8>, Errno
     Ok(data)
 }
 
-/// A PT_LOAD: `length` bytes of memory at `address` are at `offset` of the file.
+/// A PT_LOAD segment: `length` bytes of memory at `address` are at `offset` in the file.
 #[derive(Debug, PartialEq, Eq)]
 struct Segment {
     address: u64,
@@ -59,7 +58,7 @@ struct Segment {
     offset: u64,
 }
 
-/// The loadable segments of a little-endian ELF64; none at all if it is something else.
+/// Returns the loadable segments of a little-endian ELF64, or `None` for anything else.
 fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
     if elf.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
@@ -89,7 +88,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-/// Where the file shows the whole of `length` bytes at `address`.
+/// Returns the file offset of `address` if one segment covers all `length` bytes.
 fn file_offset(segments: &[Segment], address: u64, length: u64) -> Option<u64> {
     segments.iter().find_map(|segment| {
         let within = address.checked_sub(segment.address)?;

@@ -1,19 +1,19 @@
 //! PID 1 of the guest. Its contract:
 //!
-//! 1. It mounts what [`mounts`] lists, loads the modules in /boot by their order, then serves `protocol` over the virtio-serial port
-//!    [`protocol::PORT_NAME`]: one request, one reply, in order.
-//! 2. No request makes it panic. What the kernel refuses is answered with its errno, a frame that
-//!    makes no sense with EBADMSG, and one over the cap with EMSGSIZE, after which everything is
-//!    dropped until the lab closes the port.
-//! 3. When the port closes, the children of that connection are killed and forgotten, whatever was
-//!    half received is dropped, the console is told, and the next connection starts afresh. The
-//!    kernel tells of a close later than it hands out bytes: what a next connection sends in that
-//!    moment still counts as the former's.
+//! 1. It mounts the filesystems that [`mounts`] lists, loads the modules in /boot in the order of
+//!    their names, then serves `protocol` over the virtio-serial port [`protocol::PORT_NAME`]: one
+//!    request, one reply, in order.
+//! 2. No request makes it panic. If the kernel rejects a request, the reply is the errno. A malformed
+//!    frame is answered with EBADMSG, and one over the cap with EMSGSIZE, after which the agent drops
+//!    everything until the lab closes the port.
+//! 3. When the port closes, the agent kills and forgets the children of that connection, drops a
+//!    partly received request, and says so on the console; the next connection starts afresh. The
+//!    kernel reports a close later than it delivers bytes, so bytes that the next connection sends
+//!    before that still count as the previous one's.
 //! 4. Every process that loses its parent is reaped.
-//! 5. When there is no port, or it cannot be used any more, the console is told and the machine is
-//!    powered off.
+//! 5. If the port is missing or fails, the agent says so on the console and powers the machine off.
 //!
-//! Inside a whole userland it can also run as an ordinary program of root. It then ends instead of
+//! Inside a whole userland it can also run as an ordinary program of root. It then exits instead of
 //! powering the machine off, and touches nothing before it has found the port.
 
 mod children;
@@ -37,7 +37,7 @@ use std::{io, process};
 fn main() {
     let init = process::id() == 1;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // What the kernel passes to init is none of this program's business.
+    // As init, the agent ignores its arguments: they come from the kernel command line.
     if !init && let Some(status) = modules::child(&arguments) {
         process::exit(status);
     }
@@ -66,7 +66,7 @@ fn start(init: bool) -> io::Result<serve::Server> {
     serve::Server::new(port)
 }
 
-/// Syncs and powers the machine off. Returns only if the kernel would not.
+/// Syncs and powers the machine off. Returns only on failure.
 fn power_off() {
     rustix::fs::sync();
     if let Err(error) = reboot(RebootCommand::PowerOff) {

@@ -1,8 +1,7 @@
-//! Kernel modules in and out, with the kernel's own errno.
+//! Loads and unloads kernel modules, with the kernel's own errno.
 //!
-//! The agent does neither itself: it runs its own program again as a child, `insmod` or `rmmod`. A
-//! module whose init or exit oopses or hangs takes that child with it, not PID 1, whose death would
-//! be a panic.
+//! The agent runs its own program again as a child for this, as `insmod` or `rmmod`. A module whose
+//! init or exit oopses or hangs takes down that child instead of PID 1, whose death would be a panic.
 
 use crate::{children::Program, files::resolve};
 use protocol::Stdin;
@@ -17,25 +16,25 @@ use std::{
     process::Command,
 };
 
-/// The program a child runs: this one, as seen between its fork and its exec.
+/// The program of the child: this one, as resolved between fork and exec.
 const SELF: &str = "/proc/self/exe";
 
-/// Where the initramfs brings what is loaded from the start: the devices of a kernel that has them as
-/// modules, and what many scenarios of one snapshot need.
+/// The directory of the initramfs with the modules to load at start: drivers that the kernel has as
+/// modules, and modules that many scenarios of one snapshot need.
 const BOOT: &str = "/boot";
 
 const INSMOD: &str = "insmod";
 const RMMOD: &str = "rmmod";
 
-/// Output of a child is an errno at most.
+/// The output limit of a child, which prints an errno at most.
 const OUTPUT_MAX: u32 = 100;
 
-/// What loads the module in the file `path`; `parameters` as insmod takes them.
+/// Returns the program that loads the module in the file `path`, with `parameters` as for insmod.
 pub(crate) fn loader(path: &str, parameters: &str) -> Program {
     program(&[INSMOD, &resolve(path), parameters])
 }
 
-/// What unloads the module `name`. One that is in use is an errno, not a wait.
+/// Returns the program that unloads the module `name`. If that is in use, it fails instead of waiting.
 pub(crate) fn unloader(name: &str) -> Program {
     program(&[RMMOD, name])
 }
@@ -45,7 +44,7 @@ fn program(arguments: &[&str]) -> Program {
     Program { argv, env: Vec::new(), stdin: Stdin::Bytes(Vec::new()), output_max: OUTPUT_MAX }
 }
 
-/// What to exit with if these are the arguments of such a child; it has done its work then.
+/// Runs as such a child if `arguments` are those of one, and returns its exit status.
 pub(crate) fn child(arguments: &[String]) -> Option<i32> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
@@ -68,9 +67,9 @@ pub(crate) fn child(arguments: &[String]) -> Option<i32> {
     })
 }
 
-/// The name that the kernel's messages have for this process.
+/// Sets the name that kernel messages show for this process.
 fn call_oneself(name: &CStr) {
-    // SAFETY: PR_SET_NAME reads at most 16 bytes of a string that ends with a NUL.
+    // SAFETY: PR_SET_NAME reads at most 16 bytes of a NUL-terminated string.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
@@ -79,8 +78,8 @@ fn load(path: &str, parameters: &str) -> Result<(), Errno> {
     finit_module(file, &c_string(parameters)?, 0)
 }
 
-/// Loads what the initramfs brings, in the order of their names. One that the kernel does not take is told
-/// of on the console and lived with, as are absent mounts.
+/// Loads the modules in [`BOOT`], in the order of their names. Like a failed mount, a module that cannot
+/// be loaded is only reported on the console.
 pub(crate) fn load_all() {
     let files = fs::read_dir(BOOT).into_iter().flatten().flatten();
     let mut paths: Vec<_> = files.map(|file| file.path()).collect();

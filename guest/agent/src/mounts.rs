@@ -1,4 +1,4 @@
-//! The pseudo file systems that the agent, the workloads and a scenario's files need.
+//! The pseudo-filesystems that the agent, the workloads and a scenario's files need.
 
 use rustix::{
     io::Errno,
@@ -6,7 +6,7 @@ use rustix::{
 };
 use std::{fs, os::unix::fs::symlink};
 
-/// Type, and where; in this order, for some lie below others.
+/// Filesystem types and mount points; parents precede what is mounted below them.
 const MOUNTS: &[(&str, &str)] = &[
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -19,11 +19,11 @@ const MOUNTS: &[(&str, &str)] = &[
     ("tmpfs", "/run"),
 ];
 
-/// As [`MOUNTS`], inside a whole userland, whose tree is not to be written to: where the lab puts
-/// programs and modules.
+/// Further mounts inside a whole userland, whose tree must not be written to: the directories in
+/// which the lab puts programs and modules.
 const MOUNTS_IN_A_TREE: &[(&str, &str)] = &[("tmpfs", "/workloads"), ("tmpfs", "/modules")];
 
-/// Names that programs expect in /dev and the kernel leaves to user space.
+/// Links that programs expect in /dev and that the kernel leaves to user space.
 const LINKS: &[(&str, &str)] = &[
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -31,17 +31,17 @@ const LINKS: &[(&str, &str)] = &[
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Mounts the table, and makes the links. A kernel without one of them is told of on the console and
-/// lived with: the request that needs it gets an errno.
+/// Mounts [`MOUNTS`], and makes [`LINKS`]. A failed mount is reported on the console, nothing more: the
+/// request that needs it gets an errno.
 pub(crate) fn mount_all() {
     mount_table(MOUNTS);
     for (to, at) in LINKS {
-        // It is there in a whole userland, and cannot be made where /dev could not be mounted.
+        // It already exists in a whole userland, and cannot be made if /dev could not be mounted.
         let _ = symlink(to, at);
     }
 }
 
-/// As [`mount_all`], where a whole userland's own init has mounted most of it.
+/// Like [`mount_all`], in a whole userland whose own init has mounted most of it.
 pub(crate) fn mount_in_a_tree() {
     mount_all();
     mount_table(MOUNTS_IN_A_TREE);
@@ -49,10 +49,10 @@ pub(crate) fn mount_in_a_tree() {
 
 fn mount_table(table: &[(&str, &str)]) {
     for (kind, at) in table {
-        // Below a file system that could not be mounted this fails, and so does the mount.
+        // Below a filesystem that could not be mounted this fails, and so does the mount.
         let _ = fs::create_dir_all(at);
         match mount(*kind, *at, *kind, MountFlags::empty(), None) {
-            // Inside a whole userland most of them are there.
+            // Inside a whole userland most of them are already mounted.
             Ok(()) | Err(Errno::BUSY) => {}
             Err(errno) => eprintln!("agent: cannot mount {kind} on `{at}`: {errno}"),
         }

@@ -1,4 +1,4 @@
-//! The virtio-serial port to the lab: finding it, and frames in and out of it.
+//! The virtio-serial port to the lab: finds it, receives frames and sends bytes.
 
 use protocol::{FrameError, MAX_FRAME, PORT_NAME, Request};
 use rustix::{
@@ -14,33 +14,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the kernel may take to announce the port. QEMU's answer to the driver arrives after
-/// the agent was started; on a loaded machine that has taken tens of milliseconds.
+/// The time limit for the kernel to announce the port. QEMU's answer to the driver arrives after the
+/// agent has started, on a loaded machine tens of milliseconds after.
 const FIND_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much is read at a time: a virtio-serial buffer.
+/// The size of a read, in bytes: a virtio-serial buffer.
 const CHUNK: usize = 4096;
 
-/// The open port and what was received of the next frame.
+/// The open port, and the bytes received of the next frame.
 #[derive(Debug)]
 pub(crate) struct Port {
     file: OwnedFd,
     inbox: Inbox,
 }
 
-/// What reading the port came to.
+/// The result of reading the port.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
-    /// Bytes came.
+pub(crate) enum ReadOutcome {
+    /// Bytes were received.
     Some,
-    /// Nothing there now.
+    /// There is nothing to read now.
     Nothing,
-    /// Nobody is connected at the other end.
+    /// The other end is not connected.
     Closed,
 }
 
 impl Port {
-    /// Waits until the port is there and opens it.
+    /// Waits for the port and opens it.
     pub(crate) fn open() -> io::Result<Port> {
         let path = find(Path::new("/sys/class/virtio-ports"))?;
         let file = open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
@@ -48,41 +48,41 @@ impl Port {
         Ok(Port { file, inbox: Inbox::default() })
     }
 
-    /// Takes what the lab has sent, without waiting.
-    pub(crate) fn fill(&mut self) -> io::Result<Filled> {
+    /// Receives what the lab has sent, without waiting.
+    pub(crate) fn fill(&mut self) -> io::Result<ReadOutcome> {
         if self.inbox.is_full() {
-            return Ok(Filled::Nothing);
+            return Ok(ReadOutcome::Nothing);
         }
         let mut chunk = [0; CHUNK];
         match rustix::io::read(&self.file, &mut chunk) {
-            Ok(0) => Ok(Filled::Closed),
+            Ok(0) => Ok(ReadOutcome::Closed),
             Ok(n) => {
                 self.inbox.bytes.extend_from_slice(&chunk[..n]);
-                Ok(Filled::Some)
+                Ok(ReadOutcome::Some)
             }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Filled::Nothing),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(ReadOutcome::Nothing),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// The next request, if it is here whole; or why it is none.
+    /// Takes the next frame, if it is complete, and returns its request or the decoding error.
     pub(crate) fn take(&mut self) -> Option<Result<Request, FrameError>> {
         self.inbox.take()
     }
 
-    /// Whether nothing of a next request was received.
+    /// Returns whether no byte of a next request was received.
     pub(crate) fn is_empty(&self) -> bool {
         self.inbox.bytes.is_empty()
     }
 
-    /// Drops what was received, and tells whether there was anything.
+    /// Drops the received bytes, and returns whether there were any.
     pub(crate) fn clear(&mut self) -> bool {
         let some = !self.inbox.bytes.is_empty();
         self.inbox.bytes = Vec::new();
         some
     }
 
-    /// Sends as much as there is room for; 0 means none.
+    /// Sends as much as there is room for, and returns the number of bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match rustix::io::write(&self.file, bytes) {
             Ok(n) => Ok(n),
@@ -98,7 +98,7 @@ impl AsFd for Port {
     }
 }
 
-/// Bytes that were received and not understood yet; never more than one frame and a chunk.
+/// Bytes that were received and not decoded yet; never more than one frame and a chunk.
 #[derive(Debug, Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -119,15 +119,15 @@ impl Inbox {
         let request = protocol::read_frame(&mut frame);
         self.bytes.drain(..4 + length);
         if self.bytes.is_empty() {
-            // A large frame's memory is not kept for small ones.
+            // Do not keep the memory of a large frame.
             self.bytes = Vec::new();
         }
         Some(request)
     }
 }
 
-/// The device node of the port called [`PORT_NAME`]. QEMU tells the driver of ports and names in
-/// its own time, so each uevent is a reason to look again.
+/// Returns the device node of the port named [`PORT_NAME`]. QEMU announces ports and their names to the
+/// driver asynchronously, so this checks again at each uevent.
 fn find(class: &Path) -> io::Result<PathBuf> {
     let uevents = uevents()?;
     let deadline = Instant::now() + FIND_LIMIT;
@@ -146,12 +146,12 @@ fn find(class: &Path) -> io::Result<PathBuf> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        // What it says does not matter, and an overflow (ENOBUFS) is a uevent too.
+        // The contents do not matter, and an overflow (ENOBUFS) also counts as a uevent.
         while recv(&uevents, &mut [0; 1024], RecvFlags::DONTWAIT).is_ok() {}
     }
 }
 
-/// A socket on which the kernel tells of devices.
+/// Returns a socket that receives the kernel's uevents.
 fn uevents() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
@@ -160,7 +160,7 @@ fn uevents() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The device node of the port of that name below the sysfs class directory.
+/// Returns the device node of the port with this name below the sysfs class directory.
 fn named(class: &Path, name: &str) -> Option<PathBuf> {
     fs::read_dir(class).ok()?.flatten().find_map(|port| {
         let found = fs::read_to_string(port.path().join("name")).ok()?;
@@ -209,7 +209,7 @@ mod tests {
     fn what_is_no_request_is_told_apart() {
         check(&[b"\xff\xff\xff\xff"], &["over the cap"]);
         let hello = protocol::encode(&Request::Hello).unwrap();
-        // The frame behind a malformed one is understood.
+        // The frame after a malformed one is decoded.
         let mut inbox = Inbox { bytes: [b"\x01\0\0\0\xee", &hello[..]].concat() };
         assert!(matches!(inbox.take(), Some(Err(FrameError::Malformed(_)))));
         assert_eq!(inbox.take().unwrap().unwrap(), Request::Hello);

@@ -1,10 +1,10 @@
-//! What the kernel refused: the errno, and the call it came from.
+//! Failed requests: the errno, and the system call that returned it.
 
 use protocol::Reply;
 use rustix::io::Errno;
 use std::io;
 
-/// A request that could not be done.
+/// The failure of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     what: String,
@@ -26,13 +26,13 @@ impl From<Refusal> for Reply {
 
 /// Names the call that failed.
 pub(crate) trait Refused<T> {
-    /// Turns an error into a refusal of `verb object`.
+    /// Converts an error into a refusal of `verb object`.
     fn refused(self, verb: &str, object: &str) -> Result<T, Refusal>;
 }
 
 impl<T> Refused<T> for io::Result<T> {
     fn refused(self, verb: &str, object: &str) -> Result<T, Refusal> {
-        // An error without an errno is std's own refusal of a malformed argument, such as a NUL.
+        // An error without an errno is std rejecting a malformed argument, such as one with a NUL.
         self.map_err(|error| {
             Refusal::new(format!("{verb} {object}"), Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
         })

@@ -1,10 +1,10 @@
-//! One request at a time: what to do for each, and the turns of waiting in between.
+//! Serves one request at a time, and looks after the children while it waits.
 
 use crate::{
-    children::{Children, Program, Standing},
+    children::{ChildStatus, Children, Program},
     events::{Events, Source},
     files, kcore, kernel_log, modules,
-    port::{Filled, Port},
+    port::{Port, ReadOutcome},
     power_off,
     refusal::Refusal,
     speed, trace,
@@ -27,24 +27,24 @@ pub(crate) struct Server {
     port: Port,
     events: Events,
     children: Children,
-    /// Readable when a process ended. A kernel without signalfd leaves the reaping of orphans to
-    /// the next request.
+    /// Readable when a process has ended. On a kernel without signalfd, orphans are reaped when the
+    /// next request arrives.
     orphans: Option<OwnedFd>,
     ready_micros: u64,
 }
 
-/// What came from the port.
+/// The result of a receive from the port.
 enum Received {
     Request(Request),
-    /// A whole frame that is no request; the next frame starts where it should.
+    /// A complete frame that is not a request; the next frame can still be decoded.
     Malformed(FrameError),
-    /// A length over the cap: nothing behind it can be trusted.
+    /// A length over the cap: nothing after it can be trusted.
     TooLong(FrameError),
     Closed,
 }
 
 impl Server {
-    /// Gets ready to serve.
+    /// Sets up the event loop for `port`.
     pub(crate) fn new(port: Port) -> io::Result<Server> {
         let events = Events::new()?;
         events.watch_changes(&port, Source::Port)?;
@@ -56,9 +56,9 @@ impl Server {
         Ok(Server { port, events, children: Children::default(), orphans, ready_micros })
     }
 
-    /// Serves until the port or the waiting itself fails.
+    /// Serves until the port or waiting for events fails, and returns the error.
     pub(crate) fn run(&mut self) -> io::Error {
-        // Until the first connection there is nobody whose going away is worth a line.
+        // Before the first connection, a closed port is not worth a message.
         let mut connected = false;
         loop {
             let served = match self.receive() {
@@ -99,9 +99,9 @@ impl Server {
                 None => {}
             }
             match self.port.fill()? {
-                Filled::Some => {}
-                Filled::Nothing => self.turn(None)?,
-                Filled::Closed => return Ok(Received::Closed),
+                ReadOutcome::Some => {}
+                ReadOutcome::Nothing => self.turn(None)?,
+                ReadOutcome::Closed => return Ok(Received::Closed),
             }
         }
     }
@@ -115,7 +115,7 @@ impl Server {
         let mut rest = &frame[..];
         while !rest.is_empty() {
             match self.port.send(rest)? {
-                0 if self.port.fill()? == Filled::Closed => return Ok(()),
+                0 if self.port.fill()? == ReadOutcome::Closed => return Ok(()),
                 0 => self.turn(None)?,
                 sent => rest = rest.get(sent..).unwrap_or_default(),
             }
@@ -123,19 +123,19 @@ impl Server {
         Ok(())
     }
 
-    /// Reads and drops until the port is closed.
+    /// Drops everything that arrives until the port is closed.
     fn drop_all(&mut self) -> io::Result<()> {
         loop {
             self.port.clear();
             match self.port.fill()? {
-                Filled::Some => {}
-                Filled::Nothing => self.turn(None)?,
-                Filled::Closed => return Ok(()),
+                ReadOutcome::Some => {}
+                ReadOutcome::Nothing => self.turn(None)?,
+                ReadOutcome::Closed => return Ok(()),
             }
         }
     }
 
-    /// Makes room for another connection.
+    /// Ends a connection: drops its input and its children.
     fn forget(&mut self, connected: bool) {
         let half = self.port.clear();
         self.children.clear();
@@ -146,15 +146,15 @@ impl Server {
         }
     }
 
-    /// Waits until anything happens, at most `limit`, and looks after the children.
+    /// Waits for an event, at most for `limit`, and looks after the children.
     fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         for source in self.events.wait(limit)? {
             match source {
-                // Whoever waits for the port reads it next.
+                // The caller reads the port next.
                 Source::Port => {}
                 Source::Orphans => {
                     if let Some(signals) = &self.orphans {
-                        // Which process it was is what `reap` finds out.
+                        // `reap` finds out which process it was.
                         let _ = rustix::io::read(signals, &mut [0; 1024]);
                     }
                 }
@@ -211,31 +211,31 @@ impl Server {
         }
     }
 
-    /// Waits for news of a child, and no longer than nobody asks for anything else.
+    /// Waits for output or the end of a child, at most until the next request.
     fn listen(&mut self, child: u32, limit: Duration) -> Result<(), Refusal> {
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = self.children.quiet_for(child)?.map_or(left, |quiet| quiet.min(left));
-            let asked = !self.port.is_empty() || !matches!(self.port.fill(), Ok(Filled::Nothing));
+            let asked = !self.port.is_empty() || !matches!(self.port.fill(), Ok(ReadOutcome::Nothing));
             if pause.is_zero() || asked || self.turn(Some(pause)).is_err() {
                 return Ok(());
             }
         }
     }
 
-    /// Waits for the end of a child, and no longer than somebody is there to be told.
+    /// Waits for the end of a child, at most until the port is closed.
     fn wait(&mut self, child: u32, limit: Duration) -> Result<ChildState, Refusal> {
         let deadline = Instant::now() + limit;
         loop {
             self.children.pump(child);
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = match self.children.standing(child)? {
-                Standing::Over(state) => return Ok(state),
-                Standing::Closing(pause) => left.min(pause),
-                Standing::Running => left,
+                ChildStatus::Over(state) => return Ok(state),
+                ChildStatus::Closing(pause) => left.min(pause),
+                ChildStatus::Running => left,
             };
-            let gone = matches!(self.port.fill(), Ok(Filled::Closed) | Err(_));
+            let gone = matches!(self.port.fill(), Ok(ReadOutcome::Closed) | Err(_));
             if left.is_zero() || gone || self.turn(Some(pause)).is_err() {
                 return Ok(ChildState::Running);
             }
@@ -255,7 +255,7 @@ fn hello(ready_micros: u64) -> Hello {
     }
 }
 
-/// How many numbers a list such as `0-1,4` names.
+/// Counts the numbers in a list such as `0-1,4`.
 fn count_of_list(list: &str) -> u32 {
     let count = |part: &str| -> Option<u32> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -270,10 +270,10 @@ fn boot_micros() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// SIGCHLD as something to wait for.
+/// Returns a signalfd for SIGCHLD, which is blocked from now on.
 fn child_signals() -> Option<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is used, both calls only read it, and
-    // a descriptor that signalfd gives back is new and owned by nobody else.
+    // SAFETY: sigemptyset initializes the set before it is used, sigprocmask and signalfd only read it,
+    // and a descriptor that signalfd returns is new and has no other owner.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);

@@ -1,4 +1,5 @@
-//! One end of a pipe to a child: output that is kept up to a limit, input until it was taken.
+//! The agent's ends of the pipes to a child: output, kept up to a limit, and input, kept until it is
+//! written.
 
 use rustix::{
     fd::{AsFd, OwnedFd},
@@ -7,7 +8,7 @@ use rustix::{
 };
 use std::io;
 
-/// How much is read at a time: a pipe's usual capacity.
+/// The size of a read, in bytes: the default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 
 /// A child's stdout or stderr.
@@ -20,27 +21,27 @@ pub(crate) struct Output {
     dropped: u64,
 }
 
-/// What becomes of output beyond the limit.
+/// The treatment of output beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     /// It is read, counted and dropped.
     Drop,
-    /// It stays where it is, and its writer waits.
+    /// It stays in the pipe, and its writer blocks.
     Wait,
 }
 
 impl Output {
-    /// Keeps the first `limit` bytes of what comes through `pipe`.
+    /// Keeps the first `limit` bytes that `pipe` delivers.
     pub(crate) fn new(pipe: OwnedFd, limit: usize) -> io::Result<Output> {
         Output::open(pipe, limit, Full::Drop)
     }
 
-    /// Keeps at most `limit` bytes at a time; whoever writes more waits until they were taken.
+    /// Keeps at most `limit` bytes at a time; a process that writes more blocks until they are taken.
     pub(crate) fn waiting(pipe: OwnedFd, limit: usize) -> io::Result<Output> {
         Output::open(pipe, limit, Full::Wait)
     }
 
-    /// Of a child that has no such output.
+    /// The output of a child that has no such stream.
     pub(crate) fn closed() -> Output {
         Output { pipe: None, limit: 0, full: Full::Drop, kept: Vec::new(), dropped: 0 }
     }
@@ -50,8 +51,8 @@ impl Output {
         Ok(Output { pipe: Some(pipe), limit, full, kept: Vec::new(), dropped: 0 })
     }
 
-    /// Takes one chunk of what is there. Not all of it: a child that writes without end must not
-    /// keep the agent here. Where output waits, it is all there is room for.
+    /// Reads one chunk of the available output, and no more: a child that writes endlessly must not
+    /// keep the agent here. With [`Full::Wait`], reads all that there is room for.
     pub(crate) fn pump(&mut self) {
         match self.full {
             Full::Drop => drop(self.pump_chunk(CHUNK)),
@@ -59,7 +60,7 @@ impl Output {
         }
     }
 
-    /// Takes at most so many bytes, and tells whether there may be more.
+    /// Reads at most `most` bytes, and returns whether there may be more.
     fn pump_chunk(&mut self, most: usize) -> bool {
         let Some(pipe) = self.pipe.as_ref().filter(|_| most > 0) else { return false };
         let mut chunk = [0; CHUNK];
@@ -72,33 +73,33 @@ impl Output {
             }
             Err(Errno::INTR) => return true,
             Err(Errno::AGAIN) => {}
-            // End of file, which a terminal that nobody has open any more tells as EIO.
+            // End of file, which a terminal reports as EIO once no process has it open.
             _ => self.pipe = None,
         }
         false
     }
 
-    /// Whether there is something to take.
+    /// Returns whether there is output to take.
     pub(crate) fn has_news(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Whether everyone who could write to it is gone.
+    /// Returns whether no process can write to it any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.pipe.is_none()
     }
 
-    /// What was kept so far, and how many bytes were not.
+    /// Returns the output kept so far, and the number of bytes dropped.
     pub(crate) fn so_far(&self) -> (Vec<u8>, u64) {
         (self.kept.clone(), self.dropped)
     }
 
-    /// What was kept since it was last taken, and how many bytes were not.
+    /// Takes the output kept since the last call, and the number of bytes dropped.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u64) {
         (std::mem::take(&mut self.kept), std::mem::take(&mut self.dropped))
     }
 
-    /// As [`Output::take`]; from now on nothing is kept, and nobody waits.
+    /// Like [`Output::take`]; afterwards nothing is kept, and no writer blocks.
     pub(crate) fn end(&mut self) -> (Vec<u8>, u64) {
         self.limit = 0;
         if self.full == Full::Wait {
@@ -107,7 +108,7 @@ impl Output {
         self.take()
     }
 
-    /// The pipe, as long as it is open.
+    /// Returns the pipe, while it is open.
     pub(crate) fn pipe(&self) -> Option<&OwnedFd> {
         self.pipe.as_ref()
     }
@@ -122,13 +123,13 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Will write `data`, then close.
+    /// Prepares to write `data` and then close the pipe.
     pub(crate) fn new(pipe: OwnedFd, data: Vec<u8>) -> io::Result<Input> {
         never_block(&pipe)?;
         Ok(Input { pipe: Some(pipe), data, written: 0 })
     }
 
-    /// Gives what the pipe takes now.
+    /// Writes what the pipe has room for.
     pub(crate) fn pump(&mut self) {
         while let Some(pipe) = &self.pipe {
             if self.written == self.data.len() {
@@ -139,19 +140,19 @@ impl Input {
                 Ok(n) => self.written += n,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // Nobody will read the rest: EPIPE.
+                // EPIPE: no process will read the rest.
                 Err(_) => self.close(),
             }
         }
     }
 
-    /// Ends it: end of file, for whoever reads.
+    /// Closes the pipe: the reader gets end of file.
     pub(crate) fn close(&mut self) {
         self.pipe = None;
         self.data = Vec::new();
     }
 
-    /// The pipe, as long as it is open.
+    /// Returns the pipe, while it is open.
     pub(crate) fn pipe(&self) -> Option<&OwnedFd> {
         self.pipe.as_ref()
     }
@@ -161,18 +162,18 @@ impl Input {
 #[derive(Debug)]
 pub(crate) struct Feed {
     pipe: OwnedFd,
-    /// What a terminal had no room for.
+    /// The data that a terminal had no room for.
     rest: Vec<u8>,
 }
 
 impl Feed {
-    /// Will write to `pipe`.
+    /// Prepares to write to `pipe`.
     pub(crate) fn new(pipe: OwnedFd) -> io::Result<Feed> {
         never_block(&pipe)?;
         Ok(Feed { pipe, rest: Vec::new() })
     }
 
-    /// Takes all of it or nothing. A pipe does so by itself up to PIPE_BUF bytes.
+    /// Takes all of `data` or nothing. Up to PIPE_BUF bytes, a pipe does the same.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Errno> {
         self.pump()?;
         if !self.rest.is_empty() {
@@ -183,7 +184,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Gives what there is room for now.
+    /// Writes as much of the rest as there is room for.
     pub(crate) fn pump(&mut self) -> Result<(), Errno> {
         if !self.rest.is_empty() {
             match write_some(&self.pipe, &self.rest) {
@@ -195,7 +196,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The agent's end of it.
+    /// Returns the agent's end of the pipe or terminal.
     pub(crate) fn pipe(&self) -> &OwnedFd {
         &self.pipe
     }

@@ -1,4 +1,4 @@
-//! A terminal of a child's own: a new pty, whose master is the agent's.
+//! The terminal of a child: a new pty, of which the agent has the master.
 
 use crate::stream::{Feed, Output};
 use rustix::{
@@ -14,14 +14,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The agent's end.
+/// The agent's end of a pty.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
 }
 
 impl Terminal {
-    /// Gives a command that is about to be run a new terminal, in a session of its own.
+    /// Makes `command` run on a new terminal, in its own session.
     pub(crate) fn give(command: &mut Command, rows: u16, columns: u16) -> io::Result<Terminal> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         unlockpt(&master)?;
@@ -41,14 +41,14 @@ impl Terminal {
         Ok(Terminal { master })
     }
 
-    /// What the child writes, up to `limit`, and what it reads.
+    /// Returns the output of the child, kept up to `limit` bytes at a time, and its input.
     pub(crate) fn streams(self, limit: usize) -> io::Result<(Output, Feed)> {
         let output = Output::waiting(self.master.try_clone()?, limit)?;
         Ok((output, Feed::new(self.master)?))
     }
 }
 
-/// Tells a terminal its size, and those in its foreground with SIGWINCH.
+/// Sets the size of a terminal, which sends SIGWINCH to its foreground process group.
 pub(crate) fn resize(master: impl AsFd, rows: u16, columns: u16) -> Result<(), Errno> {
     tcsetwinsize(master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
 }

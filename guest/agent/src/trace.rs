@@ -1,8 +1,8 @@
-//! The ring buffer, raw: whole sub-buffers as `trace_pipe_raw` hands them out.
+//! The raw ring buffer: whole sub-buffers from `trace_pipe_raw`.
 //!
-//! Nothing is kept open between two requests. An open `trace_pipe_raw` makes the kernel refuse
-//! another current_tracer and the removal of the instance with EBUSY, and loses nothing when it is
-//! closed, since every read takes a sub-buffer whole.
+//! No file stays open between two requests. While a `trace_pipe_raw` is open, changing current_tracer
+//! and removing the instance fail with EBUSY. Closing it loses nothing, since every read takes a whole
+//! sub-buffer.
 
 use crate::{
     files::{DATA_MAX, resolve, write_file},
@@ -16,17 +16,18 @@ use rustix::{
 };
 use std::fs;
 
-/// Lets an instance record.
+/// Starts recording in an instance.
 pub(crate) fn start(instance: &str) -> Result<(), Refusal> {
     write_file(&below(instance, "tracing_on"), b"1", WriteMode::Truncate)
 }
 
-/// Ends an instance's recording.
+/// Stops recording in an instance.
 pub(crate) fn stop(instance: &str) -> Result<(), Refusal> {
     write_file(&below(instance, "tracing_on"), b"0", WriteMode::Truncate)
 }
 
-/// What the CPUs of an instance have recorded, up to about `max` bytes or what fits a reply.
+/// Takes the data that the CPUs of an instance have recorded, up to about `max` bytes or what fits a
+/// reply.
 pub(crate) fn drain(instance: &str, max: u32) -> Result<Reply, Refusal> {
     let size = subbuffer_size(instance);
     let per_cpu = below(instance, "per_cpu");
@@ -37,14 +38,14 @@ pub(crate) fn drain(instance: &str, max: u32) -> Result<Reply, Refusal> {
         let file = open(&*resolve(&path), flags, Mode::empty()).refused("open", &path)?;
         readers.push((cpu, move |page: &mut [u8]| rustix::io::read(&file, page)));
     }
-    // A single sub-buffer is always asked for, however small `max` is.
+    // At least one sub-buffer is requested, however small `max` is.
     let room = (max as usize).min(DATA_MAX).max(size);
     let (cpus, more) = collect(readers, size, room).refused("read", &per_cpu)?;
     Ok(Reply::Pages { cpus, more })
 }
 
-/// Takes sub-buffers of `size` bytes from the CPUs in turn, so that a busy one starves none, until
-/// all are empty or the next would be over `room` bytes. The second of the pair says the latter.
+/// Takes sub-buffers of `size` bytes from the CPUs in turn, so that a busy one does not starve others,
+/// until all are empty or the next would exceed `room` bytes. In the latter case also returns true.
 fn collect(
     readers: Vec<(u32, impl FnMut(&mut [u8]) -> Result<usize, Errno>)>,
     size: usize,
@@ -61,11 +62,11 @@ fn collect(
                 more = true;
                 break;
             }
-            // The page is padded to its whole size by starting from zeros.
+            // A short read leaves the rest of the page zero.
             let start = pages.data.len();
             pages.data.resize(start + size, 0);
             match read(&mut pages.data[start..]) {
-                // 0 is what a kernel says when the writer got in the way; EAGAIN is empty.
+                // The kernel returns 0 if the writer interfered, and EAGAIN if the buffer is empty.
                 Ok(0) | Err(Errno::AGAIN) => {
                     pages.data.truncate(start);
                     *holds_some = false;
@@ -85,8 +86,7 @@ fn collect(
     Ok((all.into_iter().map(|(pages, ..)| pages).filter(|pages| !pages.data.is_empty()).collect(), more))
 }
 
-/// The size of a sub-buffer in bytes: a page, unless a kernel that has the choice (6.8 and later)
-/// says otherwise.
+/// Returns the size of a sub-buffer in bytes: a page, unless configured otherwise (possible since 6.8).
 fn subbuffer_size(instance: &str) -> usize {
     let path = below(instance, "buffer_subbuf_size_kb");
     let kilobytes = fs::read_to_string(&*resolve(&path)).ok().and_then(|text| text.trim().parse().ok());
@@ -96,7 +96,7 @@ fn subbuffer_size(instance: &str) -> usize {
     }
 }
 
-/// The CPUs that have a buffer.
+/// Returns the CPUs that have a buffer.
 fn cpus(per_cpu: &str) -> Result<Vec<u32>, Refusal> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(&*resolve(per_cpu)).refused("list", per_cpu)? {
@@ -109,7 +109,7 @@ fn cpus(per_cpu: &str) -> Result<Vec<u32>, Refusal> {
     Ok(cpus)
 }
 
-/// The path of a file of an instance; the top-level one is `""`.
+/// Returns the path of a file of an instance; the top-level one is `""`.
 fn below(instance: &str, file: &str) -> String {
     if instance.is_empty() { file.into() } else { format!("{instance}/{file}") }
 }
@@ -118,7 +118,7 @@ fn below(instance: &str, file: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A CPU with pages full of its number; what is short is padded by whoever reads.
+    /// A CPU with pages full of its number; the reader pads short ones.
     fn cpu(number: u32, lengths: &'static [usize]) -> (u32, impl FnMut(&mut [u8]) -> Result<usize, Errno>) {
         let mut lengths = lengths.iter();
         (number, move |page: &mut [u8]| match lengths.next() {

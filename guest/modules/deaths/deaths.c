@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Does to a kernel, on demand, what should never happen to one, so that
- * whoever watches kernels can be seen to notice.
+ * Kernel bugs on demand, to test that they are detected.
  *
- * What is to happen is named by the parameter "now", and happens at load, or
- * is written to debugfs' deaths/now, and happens to whoever writes it. With
- * "cpu=1" it happens on that CPU. With "leave=1" the module leaves a probe
- * behind when it is unloaded.
+ * The parameter "now" names a bug to trigger at load; writing a name to debugfs'
+ * deaths/now triggers one in the writing task. With "cpu=1", the one at load is
+ * triggered on that CPU. With "leave=1" the module leaves a probe behind when it
+ * is unloaded.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -36,16 +35,16 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
-/* The longest name of a death, with its NUL. */
+/* The maximum length of the name of a death, including the NUL. */
 #define NAME_MAX_LENGTH 16
 
 static char *now;
 module_param(now, charp, 0444);
-MODULE_PARM_DESC(now, "what happens at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race, patch");
+MODULE_PARM_DESC(now, "the bug to trigger at load: panic, null, bug, warn, deadlock, spin, sleep, stack, memory, hang, stall, inversion, free, shift, race, patch");
 
 static int cpu = -1;
 module_param(cpu, int, 0444);
-MODULE_PARM_DESC(cpu, "the CPU on which it happens at load");
+MODULE_PARM_DESC(cpu, "the CPU on which to trigger it at load");
 
 static bool leave;
 module_param(leave, bool, 0444);
@@ -62,7 +61,7 @@ static noinline void deaths_null(void)
 {
 	int *nowhere = NULL;
 
-	/* The compiler must not know, or it puts a trap instead. */
+	/* If the compiler knew the value, it would emit a trap. */
 	OPTIMIZER_HIDE_VAR(nowhere);
 	WRITE_ONCE(*nowhere, 1);
 }
@@ -77,7 +76,7 @@ static noinline void deaths_warn(void)
 	WARN(1, "a warning was asked for\n");
 }
 
-/* Takes a lock twice, with interrupts off: this CPU is gone. */
+/* Takes a lock twice with interrupts off, which locks up this CPU. */
 static noinline void deaths_deadlock(void)
 {
 	static DEFINE_RAW_SPINLOCK(lock);
@@ -87,7 +86,7 @@ static noinline void deaths_deadlock(void)
 	raw_spin_lock(&lock);
 }
 
-/* Never lets go of its CPU, which still takes interrupts. */
+/* Never leaves its CPU, which still takes interrupts. */
 static noinline void deaths_spin(void)
 {
 	preempt_disable();
@@ -99,10 +98,10 @@ static noinline void deaths_sleep(void)
 {
 	preempt_disable();
 	msleep(20);
-	/* The scheduler has set the count right when it complained. */
+	/* The scheduler has reset the preemption count with its report. */
 }
 
-/* Runs over the end of what it was given. */
+/* Writes "length" bytes, beyond the end of the buffer. */
 static noinline void overrun(char *buffer, size_t length)
 {
 	OPTIMIZER_HIDE_VAR(length);
@@ -116,7 +115,7 @@ static noinline void deaths_stack(void)
 	overrun(buffer, 2 * sizeof(buffer));
 }
 
-/* Takes all memory there is, until the OOM killer comes for this task. */
+/* Takes all memory, until the OOM killer selects this task. */
 static noinline void deaths_memory(void)
 {
 	struct page *page, *next;
@@ -134,7 +133,7 @@ static noinline void deaths_memory(void)
 	}
 }
 
-/* Waits for what never comes, and cannot be killed. */
+/* Waits forever, and cannot be killed. */
 static noinline void deaths_hang(void)
 {
 	for (;;) {
@@ -174,7 +173,7 @@ static noinline void deaths_free(void)
 {
 	int *gone = kmalloc(sizeof(*gone), GFP_KERNEL);
 
-	/* The compiler must not know that it is the same memory. */
+	/* The compiler must not know that this is the freed memory. */
 	kfree(gone);
 	OPTIMIZER_HIDE_VAR(gone);
 	if (gone)
@@ -191,13 +190,13 @@ static noinline void deaths_shift(void)
 	word <<= bits;
 }
 
-/* Its second instruction is what ftrace would patch. */
+/* Its second instruction is the one that ftrace patches. */
 static noinline void deaths_patched(void)
 {
 	barrier();
 }
 
-/* Changes an instruction that ftrace will not know when it comes to it. */
+/* Overwrites a patch site, so that ftrace finds an unexpected instruction. */
 static noinline void deaths_patch(void)
 {
 	const u32 yield = 0xd503203f;
@@ -224,7 +223,7 @@ static int racer(void *unused)
 	return 0;
 }
 
-/* Counts in two tasks at once, without a lock. */
+/* Increments a counter in two tasks at once, without a lock. */
 static noinline void deaths_race(void)
 {
 	unsigned long end = jiffies + 2 * HZ;
@@ -295,7 +294,7 @@ static const struct file_operations now_operations = {
 	.write = now_write,
 };
 
-/* Defines a probe event that nobody will remove. */
+/* Defines a probe event that is never removed. */
 static int leave_probe(void)
 {
 	struct dynevent_cmd cmd;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels 5.10 to 7.3, told apart by what their
- * headers have.
+ * Differences between the kernels 5.10 to 7.3, detected by what their headers
+ * define.
  *
  *			5.10		6.1		6.12 and later
  * callback's registers	pt_regs		ftrace_regs	ftrace_regs
- * which holds		pt_regs		pt_regs		x0-x8, fp, lr, sp, pc
- * IPMODIFY wants	SAVE_REGS	SAVE_REGS	nothing
- * recursion flag	RECURSION_SAFE:	RECURSION:	RECURSION
- *			I do it myself	do it for me
+ * their contents	pt_regs		pt_regs		x0-x8, fp, lr, sp, pc
+ * IPMODIFY needs	SAVE_REGS	SAVE_REGS	nothing
+ * recursion flag	RECURSION_SAFE	RECURSION	RECURSION
+ *
+ * RECURSION_SAFE disables the protection by ftrace, RECURSION enables it.
  */
 #ifndef FTRACEHOOK_COMPAT_H
 #define FTRACEHOOK_COMPAT_H
@@ -16,7 +17,7 @@
 #include <linux/ftrace.h>
 #include <linux/ptrace.h>
 
-/* linux/trace_recursion.h came with 5.11, together with struct ftrace_regs. */
+/* 5.11 added linux/trace_recursion.h, together with struct ftrace_regs. */
 #ifdef trace_recursion_set
 
 #define hook_regs ftrace_regs
@@ -43,7 +44,7 @@ static __always_inline bool hook_has_pt_regs(struct hook_regs *regs)
 
 #define hook_regs pt_regs
 
-/* Whoever does not say RECURSION_SAFE is protected. */
+/* Without RECURSION_SAFE, ftrace protects the callback. */
 #define HOOK_FL_RECURSION 0
 
 static __always_inline int hook_trylock(unsigned long ip,

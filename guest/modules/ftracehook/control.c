@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooks functions by ftrace as it is told at run time, one line a command,
- * and gives back ftrace's own errno.
+ * Attach ftrace hooks at run time. Each line written to the control file is one
+ * command, and the write returns ftrace's errno.
  *
  * debugfs' ftracehook/control:
  *	+NAME symbol=vfs_write flags=ipmodify,recursion action=observe
  *	-NAME
  *	NAME filter|notrace [+|-]PLACE[,...]
  *	NAME reset|disable|enable
- * ftracehook/hits has a line a hook, `NAME HITS MISSES`, and ftracehook/late
- * the number of hits that came after unregistering had returned.
+ * ftracehook/hits has one line per hook, `NAME HITS MISSES`, and ftracehook/late
+ * the number of hits after unregistering had returned.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,16 +26,16 @@
 
 #include "ftracehook.h"
 
-/* The most bytes of one write. */
+/* A write must be shorter than this, in bytes. */
 #define WRITE_MAX 4096
 
-/* Hooks that there may be, with those that are gone. */
+/* The maximum number of hooks, including removed ones. */
 #define HOOKS_MAX 4096
 
-/* Protects the lists, and is held by whoever changes a hook. */
+/* Protects the lists and the hooks in them. */
 static DEFINE_MUTEX(hooks_mutex);
 static LIST_HEAD(hooks);
-/* What was unregistered: a callback that comes too late must find it. */
+/* Removed hooks: a callback that runs too late must still find its hook. */
 static LIST_HEAD(gone);
 static int count;
 
@@ -206,7 +206,7 @@ static void __exit ftracehook_exit(void)
 {
 	struct hook *hook, *next;
 
-	/* Waits for those who read and write; nobody comes after. */
+	/* Waits for readers and writers; there are no new ones after it. */
 	debugfs_remove_recursive(directory);
 	list_for_each_entry_safe(hook, next, &hooks, list) {
 		if (drop(hook))
@@ -222,5 +222,5 @@ static void __exit ftracehook_exit(void)
 module_init(ftracehook_init);
 module_exit(ftracehook_exit);
 
-MODULE_DESCRIPTION("Hooks functions by ftrace as it is told at run time");
+MODULE_DESCRIPTION("Attaches ftrace hooks at run time");
 MODULE_LICENSE("GPL");

@@ -9,16 +9,16 @@
 #include <linux/sched.h>
 #include <linux/types.h>
 
-/* The longest name of a hook, with its NUL. */
+/* The size of a hook's name, including the NUL. */
 #define HOOK_NAME_SIZE 32
 
 /* Arguments that are passed in registers: x0 to x7. */
 #define HOOK_ARGUMENTS 8
 
-/* Files that a debugger finds in show_files. */
+/* The maximum number of files in show_files. */
 #define SHOW_FILES_MAX 10
 
-/* Symbols that are looked up together. */
+/* The maximum number of symbols in one lookup. */
 #define HOOK_SYMBOLS_MAX 8
 
 enum hook_action {
@@ -31,35 +31,35 @@ enum hook_action {
 
 struct hook_counters {
 	u64 hits;
-	/* Calls that the callback could not do its work in. */
+	/* Calls that the callback could not handle. */
 	u64 misses;
 };
 
 /*
- * What is behind `+NAME`, read. "symbols" points into the text that was
- * parsed, and is NULL where none are named.
+ * The parsed line after `+NAME`. "symbols" points into the text that was
+ * parsed, or is NULL if the line names none.
  */
 struct hook_line {
 	char *symbols;
 	unsigned long flags;
 	enum hook_action action;
-	/* HOOK_RETURN and HOOK_ARGUMENT: the value, and which argument. */
+	/* HOOK_RETURN and HOOK_ARGUMENT: the value, and the argument's number. */
 	unsigned long value;
 	int argument;
-	/* The only tasks that it sees, or empty for all. */
+	/* The name of the only tasks to handle, or empty for all. */
 	char comm[TASK_COMM_LEN];
 };
 
-/* One ftrace_ops. It stays until the module goes, so that a late hit shows. */
+/* One ftrace_ops. It is kept until the module exits, to detect late hits. */
 struct hook {
 	struct list_head list;
 	char name[HOOK_NAME_SIZE];
-	/* What it was made from, as the control file shows it. */
+	/* The text that created it, as shown by the control file. */
 	char *text;
 	struct ftrace_ops ops;
 	struct hook_line line;
 	bool registered;
-	/* Set when unregistering has returned: a hit from then on is a bug. */
+	/* Set after unregistering has returned: any later hit is a bug. */
 	bool dead;
 	struct hook_counters __percpu *counters;
 };

@@ -18,7 +18,7 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* Not static: a debugger reads them. The files that hooks on vfs_write saw. */
+/* The files that hooks on vfs_write saw. Not static: a debugger reads them. */
 int show_count;
 struct file *show_files[SHOW_FILES_MAX];
 
@@ -31,7 +31,7 @@ static void see_file(unsigned long ip, unsigned long argument)
 
 	if (!redirect_is_vfs_write(ip) || !file->f_op->write)
 		return;
-	/* Whoever loses a race for a place has no file shown. */
+	/* A CPU that loses the race for a slot drops its file. */
 	if (count < SHOW_FILES_MAX &&
 	    cmpxchg(&show_count, count, count + 1) == count)
 		WRITE_ONCE(show_files[count], file);
@@ -74,7 +74,7 @@ static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
 		atomic64_inc(&late_hits);
 	if (*hook->line.comm && strcmp(hook->line.comm, current->comm))
 		return;
-	/* A wrapper's call of the original is not one to be redirected. */
+	/* A wrapper's call of the original must not be redirected. */
 	if (hook->line.action == HOOK_REDIRECT &&
 	    within_module(parent_ip, THIS_MODULE))
 		return;
@@ -108,7 +108,7 @@ static void hook_callback(unsigned long ip, unsigned long parent_ip,
 		hook_unlock(bit);
 }
 
-/* Whether "place" begins with the sign, which is taken off. */
+/* Removes the sign from the start of "place"; returns whether it was there. */
 static bool take_sign(char **place, char sign)
 {
 	bool has = **place == sign;
@@ -125,7 +125,7 @@ static int filter_name(struct hook *hook, const char *name, bool not,
 
 	if (hook->line.action == HOOK_REDIRECT && !redirect_known(name))
 		return -EINVAL;
-	/* ftrace writes into it. */
+	/* A copy, because ftrace writes to it. */
 	text = kasprintf(GFP_KERNEL, "%s%s", remove ? "!" : "", name);
 	if (!text)
 		return -ENOMEM;
@@ -138,8 +138,8 @@ static int filter_name(struct hook *hook, const char *name, bool not,
 }
 
 /*
- * Changes a filter by places that are separated by commas: +PLACE adds one,
- * -PLACE removes one, and a bare PLACE forgets all before it.
+ * Changes a filter by a comma-separated list of places: PLACE or +PLACE adds one,
+ * -PLACE removes one. If the first has no sign, the filter is cleared before.
  */
 int hook_filter(struct hook *hook, char *places, bool not)
 {
@@ -171,7 +171,7 @@ int hook_filter(struct hook *hook, char *places, bool not)
 	return 0;
 }
 
-/* Forgets both filters. With IPMODIFY there is none that excludes. */
+/* Clears both filters. An IPMODIFY ftrace_ops has no notrace filter. */
 int hook_reset(struct hook *hook)
 {
 	int error = ftrace_set_filter(&hook->ops, NULL, 0, 1);
@@ -207,7 +207,7 @@ int hook_unregister(struct hook *hook)
 	return 0;
 }
 
-/* A hook that is made but not registered, or an error. */
+/* Returns a new hook that is not registered, or an ERR_PTR(). */
 struct hook *hook_create(const char *name, const char *text)
 {
 	struct hook *hook = kzalloc(sizeof(*hook), GFP_KERNEL);
@@ -227,9 +227,9 @@ struct hook *hook_create(const char *name, const char *text)
 	hook->ops.func = hook_callback;
 	hook->ops.flags = hook->line.flags;
 	/*
-	 * Makes the ftrace_ops a whole one. An IPMODIFY ftrace_ops that never
-	 * had a filter is a NULL dereference in register_ftrace_function()
-	 * where there are direct calls (seen in 6.12.107).
+	 * Initialize the filter hashes. Without them an IPMODIFY ftrace_ops
+	 * causes a NULL dereference in register_ftrace_function() on kernels
+	 * with direct calls (seen in 6.12.107).
 	 */
 	error = hook_reset(hook);
 	if (!error && hook->line.symbols)
@@ -246,10 +246,10 @@ fail:
 	return ERR_PTR(error);
 }
 
-/* For a hook that is not registered. */
+/* Frees a hook, which must not be registered. */
 void hook_free(struct hook *hook)
 {
-	/* Frees the filters; ftrace_free_filter() is not there in 5.10. */
+	/* Frees the filters; 5.10 does not have ftrace_free_filter(). */
 	hook_reset(hook);
 	free_percpu(hook->counters);
 	kfree(hook->text);

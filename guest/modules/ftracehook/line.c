@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The language of the control file: what is behind the name of a new hook.
+ * The syntax of the control file: the words after the name of a new hook.
  *
  *	symbol=PLACE[,PLACE...]		names, globs, @SYMBOL+OFFSET, @ADDRESS
  *	flags=FLAG[,FLAG...]
  *	action=observe|redirect|recurse, or return=VALUE, or argN=VALUE
- *	comm=NAME			of all calls only those of such tasks
+ *	comm=NAME			only calls by tasks with this name
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -76,7 +76,7 @@ static int parse_action(const char *text, struct hook_line *line)
 	return 0;
 }
 
-/* A number, or the negative of an errno: -EPERM. */
+/* A number, or a negative errno such as -EPERM. */
 static int parse_value(const char *text, unsigned long *value)
 {
 	long number;
@@ -137,16 +137,16 @@ int hook_line_parse(char *text, struct hook_line *line)
 		if (error)
 			return error;
 	}
-	/* What changes where a function goes has to say so to ftrace. */
+	/* A callback that changes the instruction pointer needs IPMODIFY. */
 	if (line->action == HOOK_REDIRECT || line->action == HOOK_RETURN)
 		line->flags |= HOOK_FL_IPMODIFY;
 	return 0;
 }
 
 /*
- * kallsyms_lookup_name() is not for modules, but a kprobe finds its symbol. It
- * is never armed. All go at once, since each time waits for RCU. What is not
- * there has the address 0.
+ * Looks up symbols with kprobes that are never armed, since modules cannot call
+ * kallsyms_lookup_name(). All are unregistered at once, since each unregistering
+ * waits for RCU. A symbol that does not exist gets the address 0.
  */
 void hook_symbol_addresses(const char *const *symbols, unsigned long *addresses,
 			   size_t count)
@@ -175,7 +175,7 @@ void hook_symbol_addresses(const char *const *symbols, unsigned long *addresses,
 		kfree(probes[--found]);
 }
 
-/* SYMBOL, SYMBOL+OFFSET or a number. */
+/* Parses SYMBOL, SYMBOL+OFFSET or a number. */
 int hook_address_parse(char *text, unsigned long *address)
 {
 	unsigned long offset = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A function that a callback calls and that is traced itself, so that a hook
- * on it meets itself.
+ * A traced function that the callback calls, so that a hook on it calls itself
+ * recursively.
  */
 #include "ftracehook.h"
 
 noinline void ftracehook_recursed(void)
 {
-	/* So that no compiler thinks the call does nothing. */
+	/* Keeps the compiler from removing calls of an empty function. */
 	barrier();
 }

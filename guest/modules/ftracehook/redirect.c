@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Wrappers with the prototypes of the functions in whose place they are
- * called. Each calls the original, which the callback lets pass because the
- * call comes from this module, and traces what it returned.
+ * Wrappers with the prototypes of the functions that they replace. Each calls
+ * the original, which the callback does not redirect because the call comes
+ * from this module, and traces the return value.
  */
 #include <linux/atomic.h>
 #include <linux/delay.h>
@@ -14,7 +14,7 @@
 
 #include "ftracehook.h"
 
-/* A patch site is at most this far into its function. */
+/* The maximum offset of a patch site in its function. */
 #define SITE_OFFSET_MAX 16
 
 struct open_how;
@@ -24,7 +24,7 @@ struct target {
 	const char *symbol;
 	void *wrapper;
 	unsigned long address;
-	/* Whose redirection it is; two cannot have the same function. */
+	/* The hook that redirects it; no two hooks can redirect one function. */
 	struct hook *hook;
 };
 
@@ -36,8 +36,9 @@ static struct target targets[];
 static atomic_t in_flight = ATOMIC_INIT(0);
 
 /*
- * The original may sleep for long; with the module held, rmmod is refused
- * meanwhile. A module that is going cannot be held any more, and waits.
+ * The original may sleep for a long time. The module reference makes rmmod fail
+ * until it returns. If the module is already being unloaded, there is no
+ * reference to get, and its exit waits instead.
  */
 static bool enter(void)
 {
@@ -169,7 +170,7 @@ static bool contains(const struct target *target, unsigned long ip)
 	return target->address && ip - target->address <= SITE_OFFSET_MAX;
 }
 
-/* Whether there is a wrapper for this function of this kernel. */
+/* Returns whether this kernel has the function and there is a wrapper for it. */
 bool redirect_known(const char *symbol)
 {
 	size_t i;
@@ -181,7 +182,7 @@ bool redirect_known(const char *symbol)
 	return false;
 }
 
-/* The wrapper for a call at "ip", or 0; called from the callback. */
+/* Returns the wrapper for a call at "ip", or 0; called from the callback. */
 unsigned long redirect_to(struct hook *hook, unsigned long ip)
 {
 	size_t i;
@@ -214,7 +215,7 @@ void redirect_init(void)
 		targets[i].address = addresses[i];
 }
 
-/* Waits for the last wrapper, when nothing is redirected any more. */
+/* Waits for the last wrapper to return; nothing may be redirected any more. */
 void redirect_exit(void)
 {
 	while (atomic_read(&in_flight))

@@ -9,7 +9,7 @@
 
 #include "ftracehook.h"
 
-/* A hooked function is entered; x0 to x7 are as its caller left them. */
+/* Entry of a hooked function; x0 to x7 are as its caller left them. */
 TRACE_EVENT(hit,
 	TP_PROTO(const char *hook, unsigned long ip, unsigned long parent_ip,
 		 const unsigned long *x, bool regs),
@@ -50,8 +50,8 @@ TRACE_EVENT(hit,
 );
 
 /*
- * A wrapper has called the function in whose place it was called. If that is
- * a file's, op is what the file has for it: f_op->write for a write.
+ * A wrapper has called the original function. For an operation on a file, op is
+ * the file's own operation, such as f_op->write for a write.
  */
 TRACE_EVENT(redirect,
 	TP_PROTO(const char *hook, unsigned long ip, const unsigned long *x,

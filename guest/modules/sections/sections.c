@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Stays in a critical section for as long as it is told, for the tracers that
- * look for the longest.
+ * Critical sections of a given length, for the latency tracers irqsoff,
+ * preemptoff and preemptirqsoff.
  *
- * A number of microseconds is written to a file in debugfs' sections/: to
- * "irqs" for a section with interrupts off, to "preemption" for one with
- * preemption off, to "both" for one whose first half is the former and whose
- * second half is the latter.
+ * Writing a number of microseconds to a file in debugfs' sections/ runs a
+ * section: "irqs" with interrupts off, "preemption" with preemption off, "both"
+ * with interrupts off in its first half and preemption off in its second.
  */
 
 #include <linux/debugfs.h>
@@ -19,12 +18,12 @@
 #include <linux/processor.h>
 #include <linux/timekeeping.h>
 
-/* So that no watchdog takes notice. */
+/* Short enough for all watchdogs. */
 #define LONGEST_US USEC_PER_SEC
 
 static struct dentry *directory;
 
-/* By the clock alone: delays may wait for an event, which takes an emulator long. */
+/* Polls the clock: a udelay() that waits for events is slow in an emulator. */
 static noinline void sections_wait(u64 us)
 {
 	u64 end = ktime_get_mono_fast_ns() + us * NSEC_PER_USEC;
@@ -100,5 +99,5 @@ static void __exit sections_exit(void)
 module_init(sections_init);
 module_exit(sections_exit);
 
-MODULE_DESCRIPTION("Critical sections as long as one likes");
+MODULE_DESCRIPTION("Critical sections of a given length");
 MODULE_LICENSE("GPL");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A function that calls itself, and sees where the outermost call returns to:
- * its caller, or what a kretprobe has put in its place.
+ * A function that calls itself, and records the return address of the outermost
+ * call: its caller, or the trampoline of a kretprobe.
  */
 #include <linux/compiler.h>
 #include <linux/seq_file.h>
 
 #include "statickeys.h"
 
-/* Calls in one another. */
+/* The depth of the recursion. */
 #define DEPTH 5
 
 static void *returns_to;
@@ -22,7 +22,7 @@ static noinline long recursed(long depth)
 	if (!depth)
 		return 0;
 	below = recursed(depth - 1);
-	/* The compiler must not make a loop of it. */
+	/* Keeps the compiler from turning the recursion into a loop. */
 	barrier();
 	return depth + below;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels 5.10 to 7.3, told apart by what their
- * headers have.
+ * Differences between the kernels 5.10 to 7.3, detected by what their headers
+ * define.
  */
 #ifndef STATICKEYS_COMPAT_H
 #define STATICKEYS_COMPAT_H
@@ -9,7 +9,7 @@
 #include <linux/ftrace.h>
 #include <linux/uaccess.h>
 
-/* An entry of the exception table: a fault at "from" goes on at "to". */
+/* An exception table entry: after a fault at "from", continue at "to". */
 #ifdef _ASM_EXTABLE_UACCESS
 #define EXTABLE(from, to) _ASM_EXTABLE_UACCESS(from, to)
 #else
@@ -17,8 +17,8 @@
 #endif
 
 /*
- * linux/trace_recursion.h came with 5.11, together with struct ftrace_regs;
- * before, whoever does not say that he needs no protection has it.
+ * 5.11 added linux/trace_recursion.h, together with struct ftrace_regs; before,
+ * ftrace protects every callback without RECURSION_SAFE.
  */
 #ifdef trace_recursion_set
 #define race_regs ftrace_regs

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Static keys and instructions to be patched, for whoever watches the patching.
+ * Static keys and instructions to patch, for tests that watch the patching.
  *
- * debugfs' statickeys/control takes one command a write:
+ * debugfs' statickeys/control takes one command per write:
  *	KEY enable|disable		true, false
  *	KEY inc|dec|flush		counted, deferred (which flushes)
- *	probe|unprobe SYMBOL[+OFFSET]	a kprobe that counts, with its errno
- *	race key|probe|hook ROUNDS	patches while every CPU runs what is patched
- * statickeys/paths has which way each site went, statickeys/init what the
- * __init site saw, statickeys/insns what each probed instruction came to,
- * statickeys/calls where a function that calls itself returns to, and
- * statickeys/race what the last race came to.
+ *	probe|unprobe SYMBOL[+OFFSET]	a counting kprobe; returns its errno
+ *	race key|probe|hook ROUNDS	patches code while every CPU runs it
+ * statickeys/paths shows which branch each site takes, statickeys/init the
+ * branches of the __init site, statickeys/insns the results of the instructions
+ * to probe, statickeys/calls the return address of a function that calls itself,
+ * and statickeys/race the result of the last race.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,7 +26,7 @@
 
 #include "statickeys.h"
 
-/* The most bytes of one command. */
+/* A command must be shorter than this, in bytes. */
 #define COMMAND_MAX 128
 
 static DEFINE_MUTEX(control_mutex);
@@ -137,5 +137,5 @@ static void __exit statickeys_module_exit(void)
 module_init(statickeys_module_init);
 module_exit(statickeys_module_exit);
 
-MODULE_DESCRIPTION("Static keys and instructions to be patched");
+MODULE_DESCRIPTION("Static keys and instructions to patch");
 MODULE_LICENSE("GPL");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A function for each kind of instruction that a kprobe cannot execute out of
- * line, and one for each kind of place where there may be no kprobe. The
- * instruction meant has a label of its own, insn_NAME.
+ * One function per kind of instruction that a kprobe cannot execute out of line,
+ * and one per kind of place that cannot be probed. The label insn_NAME marks the
+ * instruction.
  */
 #include <linux/atomic.h>
 #include <linux/bug.h>
@@ -17,31 +17,10 @@
 #include <asm/asm-bug.h>
 
 #include "compat.h"
+#include "insns.h"
 #include "statickeys.h"
 
 #define LABEL_MAX 64
-
-/*
- * A branch of some kind: 1 where it was taken, else 2. The label is global so
- * that there can be only one of it.
- */
-#define BRANCH(name, setup, instruction)				\
-	static noinline long run_##name(long x)				\
-	{								\
-		long result;						\
-									\
-		asm volatile(setup "\n"					\
-			     "	mov	%0, #1\n"			\
-			     "	.globl	insn_" #name "\n"		\
-			     "insn_" #name ":\n"			\
-			     "	" instruction "\n"			\
-			     "	mov	%0, #2\n"			\
-			     "9:\n"					\
-			     : "=&r" (result)				\
-			     : "r" (x)					\
-			     : "cc", "x9", "memory");			\
-		return result;						\
-	}
 
 BRANCH(b, "", "b	9f")
 BRANCH(b_cond, "	cmp	%1, #0", "b.eq	9f")
@@ -51,21 +30,6 @@ BRANCH(tbz, "", "tbz	%1, #0, 9f")
 BRANCH(tbnz, "", "tbnz	%1, #0, 9f")
 BRANCH(br, "	adr	x9, 9f", "br	x9")
 BRANCH(nop, "", "nop")
-
-/* Distances to its own label, by instructions that count from where they are. */
-#define ADDRESS(name, instruction, label)				\
-	static noinline long run_##name(long x)				\
-	{								\
-		long here, found;					\
-									\
-		asm volatile("	.globl	insn_" #name "\n"		\
-			     "insn_" #name ":\n"			\
-			     "	" instruction "\n"			\
-			     "	adr	%1, insn_" #name "\n"		\
-			     : "=&r" (found), "=&r" (here)		\
-			     : : "memory");				\
-		return label;						\
-	}
 
 ADDRESS(adr, "adr	%0, insn_adr", found - here + x)
 ADDRESS(adrp, "adrp	%0, insn_adrp", found - (here & ~0xfffL) + x)
@@ -99,7 +63,7 @@ static noinline long run_ldrsw(long x)
 	return found == -16 ? x : -1;
 }
 
-/* Calls, by bl and by blr, what returns 3. */
+/* Calls, by bl and by blr, code that returns 3 and 4. */
 static noinline long run_bl(long x)
 {
 	long result;
@@ -145,13 +109,16 @@ static noinline long run_add(long x)
 	return x;
 }
 
-/* Places that are refused. */
+/* From here on: places that cannot be probed. */
 static noinline long run_window(long x)
 {
 	unsigned long cell = x;
 	unsigned long old, failed;
 
-	/* A label behind the load would hide it from whoever looks back. */
+	/*
+	 * To find the load, the kernel looks back from a probed add no further
+	 * than to the nearest symbol, so there must be no label between them.
+	 */
 	asm volatile("	.globl	insn_ldxr\n"
 		     "insn_ldxr:\n"
 		     "	ldxr	%0, %2\n"
@@ -173,7 +140,7 @@ static noinline long run_mrs(long x)
 		     "insn_mrs:\n"
 		     "	mrs	%0, daif\n"
 		     : "=r" (value) : : "memory");
-	/* No other bits than these four are there. */
+	/* DAIF has no bits other than these four. */
 	return value & ~0x3c0UL ? -1 : x;
 }
 
@@ -199,7 +166,7 @@ static noinline long run_hint(long x)
 	return x;
 }
 
-/* Nobody calls it with a 2. */
+/* Never called with 2, so that the BRK is not executed. */
 static noinline long run_brk(long x)
 {
 	asm volatile("	cmp	%0, #2\n"
@@ -212,7 +179,7 @@ static noinline long run_brk(long x)
 	return x;
 }
 
-/* What BUG() is, with its entry in the table of such places. */
+/* The same for the instruction of BUG(), with its entry in the bug table. */
 static noinline long run_bug(long x)
 {
 	asm volatile("	cmp	%0, #2\n"
@@ -225,10 +192,7 @@ static noinline long run_bug(long x)
 	return x;
 }
 
-static const struct {
-	const char *name;
-	long (*run)(long x);
-} insns[] = {
+static const struct insn insns[] = {
 	{ "b", run_b },
 	{ "b_cond", run_b_cond },
 	{ "cbz", run_cbz },
@@ -252,7 +216,7 @@ static const struct {
 	{ "bug", run_bug },
 };
 
-/* One at a time; the caller holds the lock. */
+/* One probe at a time; the caller holds the lock. */
 static char symbol[LABEL_MAX];
 static struct kprobe probe;
 static bool probed;
@@ -301,14 +265,11 @@ int insns_probe(const char *place, bool on)
 	return error;
 }
 
-/* Each with an argument of 0 and of 1; last, how often the probe was hit. */
+/* Prints each function's results for 0 and 1, and finally the probe's hits. */
 void insns_show(struct seq_file *out)
 {
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(insns); i++)
-		seq_printf(out, "%s %ld %ld\n", insns[i].name, insns[i].run(0),
-			   insns[i].run(1));
+	show_insns(out, insns, ARRAY_SIZE(insns));
+	edges_show(out);
 	seq_printf(out, "hits %d\n", atomic_read(&hits));
 }
 

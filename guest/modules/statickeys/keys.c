@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Static keys of every kind, each looked at from functions of their own, so
- * that a site can be found by the name of its function.
+ * Static keys of every kind, each tested in separate functions, so that a site
+ * can be found by the name of its function.
  *
- * The sites are where include/linux/jump_label.h has its table:
+ * The instructions at the sites, as in the table in include/linux/jump_label.h:
  *
  *	initial value	branch		disabled	enabled
  *	true		likely		B		NOP
@@ -24,17 +24,17 @@
 
 #include "statickeys.h"
 
-/* How long a deferred key stays enabled after its last user is gone. */
+/* How long a deferred key stays enabled after its last decrement. */
 #define DEFERRED_JIFFIES (HZ / 10)
 
-/* Not static, so that whoever reads symbols finds them under these names. */
+/* Not static, so that the symbols have these names. */
 DEFINE_STATIC_KEY_TRUE(statickeys_true);
 DEFINE_STATIC_KEY_FALSE(statickeys_false);
 DEFINE_STATIC_KEY_FALSE(statickeys_counted);
 DEFINE_STATIC_KEY_FALSE(statickeys_init);
 DEFINE_STATIC_KEY_DEFERRED_FALSE(statickeys_deferred, DEFERRED_JIFFIES);
 
-/* What the __init site saw, before and after its key was enabled. */
+/* The branches of the __init site before and after its key was enabled. */
 static bool init_saw[2];
 
 static noinline bool true_likely(void)
@@ -85,20 +85,20 @@ static noinline bool init_later(void)
 	return static_branch_unlikely(&statickeys_init);
 }
 
-/* Its memory, and the site in it, is given back. */
+/* Its memory, including the site, is freed after init. */
 static noinline bool __init init_now(void)
 {
 	return static_branch_unlikely(&statickeys_init);
 }
 
-/* A key of the kernel's own, looked at from here, too. */
+/* A key of the kernel with a site in this module. */
 static noinline bool tracepoint(void)
 {
 	trace_module_get(THIS_MODULE, _THIS_IP_);
 	return trace_module_get_enabled();
 }
 
-/* Prints 1 where the key's branch ran, 0 where it did not. */
+/* Prints 1 for each site whose branch is taken, else 0. */
 void keys_show(struct seq_file *out)
 {
 	seq_printf(out, "true_likely %d\n", true_likely());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Patches a function over and over while every CPU runs it, and counts whether
- * each call came to its end, by one way or the other.
+ * Patches a function over and over while every CPU runs it, and counts the calls
+ * and which branch each took, to detect calls that took none.
  */
 #include <linux/cpu.h>
 #include <linux/err.h>
@@ -28,7 +28,7 @@ struct counters {
 
 DEFINE_STATIC_KEY_FALSE(statickeys_race);
 static DEFINE_PER_CPU(struct counters, counters);
-/* Those of the kprobe, or of the hook. */
+/* Hits of the kprobe or the hook. */
 static DEFINE_PER_CPU(unsigned long, patch_hits);
 static struct task_struct *threads[THREADS_MAX];
 static struct counters sum;
@@ -44,8 +44,8 @@ static noinline void race_keyed(struct counters *mine)
 }
 
 /*
- * Without a key: an emulator with several threads may go on with the branch
- * that it translated before the last round of the key (QEMU 7.2, rarely).
+ * Has no key, because an emulator with several threads may keep running the
+ * branch that it translated before the last round of the key (QEMU 7.2, rarely).
  */
 static noinline void race_target(struct counters *mine)
 {
@@ -110,15 +110,16 @@ static struct ftrace_ops hook = {
 	.flags = RACE_FL_RECURSION,
 };
 
-/* Where ftrace patches: behind the first instruction. */
+/* Returns the address that ftrace patches: after the first instruction. */
 static unsigned long site_of(void *function)
 {
 	return (unsigned long)function + 4;
 }
 
 /*
- * Between the function and one that nobody calls: an empty filter would be
- * every function, and to unregister takes as long as a task takes to sleep.
+ * Moves the hook between the function and one that is never called. An empty
+ * filter would mean every function, and unregistering would have to wait until
+ * each task sleeps.
  */
 static int toggle_hook(bool on)
 {
@@ -207,7 +208,7 @@ static int start(void)
 	return 0;
 }
 
-/* Until every CPU has called the function once more. */
+/* Waits until every CPU has called the function once more. */
 static void wait_for_all(void)
 {
 	unsigned long before;
@@ -228,7 +229,7 @@ static int rounds_of(int (*toggle)(bool on), unsigned int rounds)
 
 	for (done = 0; done < rounds && !error; done++) {
 		error = toggle(true);
-		/* Often enough that each state was seen by each CPU. */
+		/* Often enough for each CPU to see the patched state. */
 		if (!error && done % 100 == 0)
 			wait_for_all();
 		if (!error)

@@ -1,12 +1,12 @@
-//! Length-prefixed postcard frames with a cap.
+//! Length-prefixed postcard frames of limited size.
 
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, Read, Write};
 
-/// The longest frame body, in bytes, either side sends or accepts.
+/// The maximum length of a frame body, in bytes, in either direction.
 pub const MAX_FRAME: usize = 1 << 20;
 
-/// Why a frame could not be read, written or understood.
+/// An error in reading, writing or decoding a frame.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The port failed, or closed in the middle of a frame (`UnexpectedEof`).
@@ -18,12 +18,12 @@ pub enum FrameError {
     /// The length is over [`MAX_FRAME`]: a broken or hostile peer.
     #[error("frame of {0} bytes is over the cap of {MAX_FRAME}")]
     TooLong(usize),
-    /// The bytes are no message of this version.
+    /// The bytes are not a message of this version.
     #[error("malformed frame: {0}")]
     Malformed(#[from] postcard::Error),
 }
 
-/// The whole frame of `message`: length prefix and body.
+/// Returns the frame of `message`: length prefix and body.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
     let frame = postcard::to_extend(message, vec![0; 4])?;
     let length = frame.len() - 4;
@@ -80,8 +80,8 @@ mod tests {
         check(&encode(&request).unwrap(), &format!("{request:?}"));
     }
 
-    /// An agent of this version understands a lab of this version: what is on the wire may change
-    /// only together with [`crate::VERSION`].
+    /// Lab and agent of the same version understand each other: the wire format may change only
+    /// together with [`crate::VERSION`].
     #[test]
     fn the_wire_format_of_version_5() {
         assert_eq!(crate::VERSION, 5);
@@ -108,7 +108,7 @@ mod tests {
         check(b"\x05\0\0\0\x01", "failed to fill whole buffer");
         check(b"\xff\xff\xff\xff", "over the cap");
         check(b"\x01\0\0\0\xff", "malformed");
-        // A valid message with bytes behind it is not a valid frame.
+        // A valid message followed by further bytes is not a valid frame.
         check(b"\x02\0\0\0\0\0", "malformed");
     }
 

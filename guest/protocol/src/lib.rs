@@ -1,10 +1,9 @@
-//! The messages between the lab and the agent, and how they are framed.
+//! The messages between the lab and the agent, and their framing.
 //!
-//! The lab asks, the agent answers: one [`Reply`] for each [`Request`], in order. A frame is a
-//! little-endian `u32` length, then that many bytes of postcard. No frame is longer than
-//! [`MAX_FRAME`]; whoever reads a longer length refuses it before it allocates anything. The lab
-//! treats every byte from the guest as hostile, so a reader here never panics and never trusts a
-//! length.
+//! The lab sends requests and the agent answers: one [`Reply`] per [`Request`], in order. A frame is
+//! a little-endian `u32` length, then that many bytes of postcard. No frame is longer than
+//! [`MAX_FRAME`]; a reader rejects a greater length before it allocates anything. The lab treats
+//! every byte from the guest as hostile, so a reader here never panics and never trusts a length.
 
 mod frame;
 mod message;
@@ -12,8 +11,8 @@ mod message;
 pub use frame::{FrameError, MAX_FRAME, encode, read_frame, write_frame};
 pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request, Stdin, WriteMode};
 
-/// The name of the virtio-serial port, as `/sys/class/virtio-ports/*/name` shows it.
+/// The name of the virtio-serial port, as in `/sys/class/virtio-ports/*/name`.
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
-/// Raised whenever a message changes; lab and agent refuse to talk across versions.
+/// Incremented whenever a message changes; lab and agent refuse to work with another version.
 pub const VERSION: u32 = 5;

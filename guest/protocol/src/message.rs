@@ -1,70 +1,69 @@
-//! What the lab can ask of the agent, and what comes back.
+//! The requests of the lab and the replies of the agent.
 
 use serde::{Deserialize, Serialize};
 
-/// One thing for the agent to do. A path that does not start with `/` is below tracefs.
+/// A request to the agent. A path that does not start with `/` is relative to tracefs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// Who are you? Answered by [`Reply::Hello`]; always the first request.
+    /// Identifies the agent and its kernel: [`Reply::Hello`]. Always the first request.
     Hello,
-    /// Writes `data` as a shell's `echo` does, with one `write(2)`, since tracefs parses each write
-    /// on its own; only what a short write left over, as its filter files do behind each word, goes
-    /// with another. Answered by [`Reply::Done`] or the errno of open, write or close.
+    /// Writes `data` like a shell's `echo`, with one `write(2)`, since tracefs parses each write
+    /// separately. Only the rest after a short write, which the filter files return after each word,
+    /// takes another. Answered by [`Reply::Done`] or the errno of open, write or close.
     WriteFile {
         /// The file.
         path: String,
-        /// What to write.
+        /// The bytes to write.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
-        /// How to open it.
+        /// The mode in which to open the file.
         mode: WriteMode,
     },
-    /// Reads at most `max` bytes from the start of a file: [`Reply::Data`]. It never waits: of
-    /// trace_pipe or /dev/kmsg it reads what is there.
+    /// Reads at most `max` bytes from the start of a file: [`Reply::Data`]. Never waits: reads of
+    /// trace_pipe or /dev/kmsg return what is available.
     ReadFile {
         /// The file.
         path: String,
-        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        /// The maximum number of bytes; the agent caps it so that the reply fits a frame.
         max: u32,
     },
-    /// The names in a directory, sorted, directories with a `/` behind: [`Reply::Names`].
+    /// Lists the names in a directory, sorted, directories with a trailing `/`: [`Reply::Names`].
     ListDirectory {
         /// The directory.
         path: String,
     },
-    /// Makes a directory, parents included.
+    /// Creates a directory and its parents.
     MakeDirectory {
         /// The directory.
         path: String,
     },
     /// Removes a file or an empty directory (a tracefs instance is one).
     Remove {
-        /// What to remove.
+        /// The file or directory.
         path: String,
     },
     /// Appends a chunk of a file; the first chunk has `offset` 0 and creates or truncates it.
     Push {
-        /// The file, its directory included, is created.
+        /// The file; its directory is also created.
         path: String,
         /// Permission bits.
         mode: u32,
-        /// Where the chunk goes: the file's length so far.
+        /// The position of the chunk: the current length of the file.
         offset: u64,
         /// The chunk.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// Starts a process of the agent's own that loads a module pushed to `path`, with
-    /// `finit_module(2)`: [`Reply::Started`]. What the module does in its init, it does to that
-    /// process and not to the agent. It exits with 0, or with 1 and the errno on its stdout, as a
-    /// positive number.
+    /// Starts a child process of the agent that loads a module pushed to `path`, with
+    /// `finit_module(2)`: [`Reply::Started`]. The module's init affects that process instead of the
+    /// agent. The process exits with 0, or with 1 and the positive errno on its stdout.
     LoadModule {
         /// A pushed `.ko`.
         path: String,
-        /// Parameters as insmod takes them: `name=value name=value`.
+        /// Parameters as for insmod: `name=value name=value`.
         parameters: String,
     },
-    /// Starts a process that unloads a module by name; as with `LoadModule`.
+    /// Starts a process that unloads a module by name, like `LoadModule`.
     UnloadModule {
         /// The module's name.
         name: String,
@@ -75,95 +74,95 @@ pub enum Request {
         argv: Vec<String>,
         /// The whole environment, `NAME=value`.
         env: Vec<String>,
-        /// What it reads.
+        /// The stdin of the program.
         stdin: Stdin,
-        /// The most bytes of stdout, and of stderr, that are kept. The rest is read and dropped, except
-        /// from a child that is talked to, by [`Stdin::Open`] or [`Stdin::Terminal`]: it waits until
-        /// what it wrote was taken.
+        /// The maximum number of bytes to keep of stdout, and of stderr. The rest is read and dropped,
+        /// except from an interactive child ([`Stdin::Open`] or [`Stdin::Terminal`]): that one blocks
+        /// until its output was taken.
         output_max: u32,
     },
     /// Waits until a child has ended and closed its output, or the time is over: [`Reply::Child`].
-    /// Output that a descendant holds open is waited for a fifth of a second only. The end is told
-    /// once; asking again is ECHILD.
+    /// Waits at most 200 ms for output that a descendant holds open. Reports the exit once; a second
+    /// `Wait` returns ECHILD.
     Wait {
         /// From [`Reply::Started`].
         child: u32,
-        /// How long, in milliseconds of the guest's clock; 0 only asks.
+        /// The time limit, in milliseconds of the guest's clock; 0 does not wait.
         milliseconds: u32,
     },
-    /// What a child has written so far, which stays for `Wait` to tell: [`Reply::Said`], or ECHILD
-    /// once its end was told.
+    /// Returns the output of a child so far, without removing it: [`Reply::Said`], or ECHILD after its
+    /// exit was reported. `Wait` still returns it.
     Output {
         /// From [`Reply::Started`].
         child: u32,
     },
     /// Writes to a child whose stdin is [`Stdin::Open`] or [`Stdin::Terminal`], at most [`FEED_MAX`]
-    /// bytes, all of them or none: EAGAIN, as long as it has not read what it has, and EPIPE once it
-    /// reads no more. No bytes at all are the end of an open stdin.
+    /// bytes, all of them or none: EAGAIN while earlier input fills the stdin, EPIPE if the child no
+    /// longer reads. An empty write closes an open stdin.
     Feed {
         /// From [`Reply::Started`].
         child: u32,
-        /// What it is to read.
+        /// The input.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// As `Output`, what was written since it was last taken; it is not told again. What is kept of it
-    /// counts anew.
+    /// Like `Output`, but removes the output that it returns, which no longer counts towards
+    /// `output_max`.
     Take {
         /// From [`Reply::Started`].
         child: u32,
     },
-    /// Waits until a child has written something that was not taken, or its end can be told, or the
-    /// time is over, or the next request is here: [`Reply::Done`], or ECHILD once its end was told.
+    /// Waits until a child has output to take, or its exit can be reported, or the time is over, or
+    /// the next request arrives: [`Reply::Done`], or ECHILD after its exit was reported.
     Listen {
         /// From [`Reply::Started`].
         child: u32,
-        /// How long, in milliseconds of the guest's clock.
+        /// The time limit, in milliseconds of the guest's clock.
         milliseconds: u32,
     },
-    /// Tells a child's [`Stdin::Terminal`] its size; ENOTTY if it has none.
+    /// Sets the size of a child's [`Stdin::Terminal`]; ENOTTY if it has none.
     Resize {
         /// From [`Reply::Started`].
         child: u32,
         /// Lines.
         rows: u16,
-        /// Characters a line.
+        /// Characters per line.
         columns: u16,
     },
     /// Sends a signal to a child's process group.
     Kill {
         /// From [`Reply::Started`].
         child: u32,
-        /// The signal's number.
+        /// The signal number.
         signal: i32,
     },
-    /// Reads kernel memory through /proc/kcore: [`Reply::Data`], or EFAULT at an address it does not
-    /// show. A hole in the vmalloc area reads as zeros.
+    /// Reads kernel memory through /proc/kcore: [`Reply::Data`], or EFAULT at an address that it does
+    /// not cover. A hole in the vmalloc area reads as zeros.
     ReadMemory {
         /// A kernel virtual address.
         address: u64,
-        /// Bytes, at most 64 KiB.
+        /// The number of bytes, at most 64 KiB.
         length: u32,
     },
-    /// The whole kernel log as `syslog(2)` gives it, its newest `max` bytes: [`Reply::Data`].
+    /// Reads the newest `max` bytes of the kernel log with `syslog(2)`: [`Reply::Data`].
     KernelLog {
-        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        /// The maximum number of bytes; the agent caps it so that the reply fits a frame.
         max: u32,
     },
     /// Sets `tracing_on` of an instance.
     StartTrace {
-        /// The instance's directory below tracefs, `""` for the top-level one.
+        /// The instance's directory relative to tracefs, `""` for the top-level one.
         instance: String,
     },
-    /// Takes what the ring buffer holds, up to about `max` bytes: [`Reply::Pages`]. Nothing stays
-    /// open behind it, so the tracer can be changed and the instance removed at any time.
+    /// Takes the contents of the ring buffer, up to about `max` bytes: [`Reply::Pages`]. Leaves no
+    /// file open, so the tracer can be changed and the instance removed at any time.
     DrainTrace {
         /// As in `StartTrace`.
         instance: String,
-        /// The most bytes wanted; the agent caps it so that the reply fits a frame.
+        /// The maximum number of bytes; the agent caps it so that the reply fits a frame.
         max: u32,
     },
-    /// Clears `tracing_on`; what is in the buffer can still be drained.
+    /// Clears `tracing_on`; the buffer can still be drained.
     StopTrace {
         /// As in `StartTrace`.
         instance: String,
@@ -172,27 +171,27 @@ pub enum Request {
     PowerOff,
 }
 
-/// The most bytes of one [`Request::Feed`]: what a pipe takes as a whole, PIPE_BUF.
+/// The maximum number of bytes of one [`Request::Feed`]: PIPE_BUF, which a pipe takes atomically.
 pub const FEED_MAX: usize = 4096;
 
-/// What a child reads from stdin.
+/// The stdin of a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stdin {
     /// These bytes, then end of file.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// What [`Request::Feed`] brings.
+    /// The data of each [`Request::Feed`].
     Open,
-    /// The same through a terminal, which is the child's stdout and stderr, too, and the controlling
-    /// terminal of a session of its own. All that is written to it comes as stdout.
+    /// The same through a terminal, which is also the child's stdout and stderr, and the controlling
+    /// terminal of its own session. All output to it is reported as stdout.
     Terminal {
         /// Lines.
         rows: u16,
-        /// Characters a line.
+        /// Characters per line.
         columns: u16,
     },
 }
 
-/// How [`Request::WriteFile`] opens its file.
+/// The mode in which [`Request::WriteFile`] opens its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteMode {
     /// `O_WRONLY|O_TRUNC`, a shell's `>`: clears kprobe_events and the filters.
@@ -206,26 +205,26 @@ pub enum WriteMode {
 pub enum Reply {
     /// To `Hello`.
     Hello(Hello),
-    /// It was done and there is nothing to tell.
+    /// The request succeeded; there is no result.
     Done,
     /// Bytes of a file or of memory.
     Data(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The names in a directory.
     Names(Vec<String>),
-    /// A program runs; the number names it in `Wait` and `Kill`.
+    /// A process was started; the number identifies it in later requests.
     Started(u32),
     /// To `Wait`.
     Child(ChildState),
-    /// To `Output`.
+    /// To `Output` and `Take`.
     Said(Output),
     /// To `DrainTrace`.
     Pages {
-        /// What each CPU had; a CPU with nothing is left out.
+        /// The data of each CPU; a CPU with none is left out.
         cpus: Vec<CpuPages>,
         /// Whether `max` was reached before every buffer was found empty.
         more: bool,
     },
-    /// The kernel refused: what was tried, and the positive errno.
+    /// The request failed: the operation, and the positive errno.
     Errno {
         /// The system call and its object, as in "write kprobe_events".
         what: String,
@@ -234,40 +233,40 @@ pub enum Reply {
     },
 }
 
-/// What the agent says of itself and its kernel.
+/// Information on the agent and its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`crate::VERSION`] of the agent.
     pub version: u32,
     /// `uname -r`.
     pub release: String,
-    /// CPUs that are online.
+    /// The number of online CPUs.
     pub cpus: u32,
     /// The kernel's page size in bytes.
     pub page_size: u32,
     /// CLOCK_BOOTTIME when the agent was ready, in microseconds.
     pub ready_micros: u64,
-    /// How long a fixed loop took that the agent ran to answer, in microseconds: how fast this guest
-    /// is, now and on this host. One that was measured before a snapshot would say how busy the host
-    /// was then.
+    /// The duration of a fixed loop that the agent runs for this reply, in microseconds: the current
+    /// speed of this guest on this host. A value measured before a snapshot would depend on the load of
+    /// the host at that time.
     pub loop_micros: u32,
 }
 
-/// Where a child stands.
+/// The state of a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildState {
     /// Still running when the time was over.
     Running,
     /// It exited with this status.
     Exited(i32, Output),
-    /// This signal ended it.
+    /// It was killed by this signal.
     Signaled(i32, Output),
 }
 
-/// What a child wrote.
+/// The output of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The process id it had in the guest.
+    /// The child's PID in the guest.
     pub pid: i32,
     /// The first bytes of stdout.
     #[serde(with = "serde_bytes")]
@@ -275,7 +274,7 @@ pub struct Output {
     /// The first bytes of stderr.
     #[serde(with = "serde_bytes")]
     pub stderr: Vec<u8>,
-    /// Bytes of both that were over the limit and dropped.
+    /// The number of bytes of both that exceeded the limit and were dropped.
     pub dropped: u64,
 }
 
@@ -284,7 +283,7 @@ pub struct Output {
 pub struct CpuPages {
     /// The CPU's number.
     pub cpu: u32,
-    /// Whole pages, one behind the other.
+    /// Whole sub-buffers, concatenated.
     #[serde(with = "serde_bytes")]
     pub data: Vec<u8>,
 }

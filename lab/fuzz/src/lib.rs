@@ -1,4 +1,4 @@
-//! What the fuzz targets share: their bodies, and an allocator that does not give without end.
+//! Shared by the fuzz targets: their bodies, and an allocator with a limit.
 
 pub mod bodies;
 
@@ -8,11 +8,11 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// The most bytes that reading one input may hold at a time. Metadata is cut off at 256 MiB, and is
-/// held as text and, in part, as what was read from it.
+/// The maximum number of bytes that reading one input may hold at a time. Metadata is truncated at
+/// 256 MiB, and is held as text and, in part, in parsed form.
 const HELD_MAX: usize = 768 << 20;
 
-/// The system's allocator, which ends the process where an input takes too much.
+/// The system allocator, except that it aborts the process if an input takes too much memory.
 struct Capped;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -27,35 +27,35 @@ pub fn within(body: fn(&[u8]), bytes: &[u8]) {
 
 fn take(size: usize) {
     if HELD.fetch_add(size, Relaxed).saturating_add(size) > HELD_MAX {
-        eprintln!("an input takes more than {HELD_MAX} bytes of memory: {size} in one piece");
+        eprintln!("an input takes more than {HELD_MAX} bytes of memory; the last allocation has {size}");
         abort();
     }
 }
 
-// SAFETY: everything is done by the system's allocator; only numbers are counted beside it.
+// SAFETY: every operation is that of the system allocator; this only counts bytes as well.
 unsafe impl GlobalAlloc for Capped {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         take(size);
         HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

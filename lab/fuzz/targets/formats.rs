@@ -1,4 +1,4 @@
-//! One event's format, and a record of it behind a NUL.
+//! The format of an event and, after a NUL, a record of it.
 
 #![no_main]
 

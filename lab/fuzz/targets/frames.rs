@@ -1,4 +1,4 @@
-//! What the agent sends, and what the lab sends to it.
+//! Frames between the agent and the lab, in either direction.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! How a sub-buffer is laid out, in the kernel's words, and a page behind a NUL.
+//! The layout of a sub-buffer, as the kernel prints it, and a page after a NUL.
 
 #![no_main]
 

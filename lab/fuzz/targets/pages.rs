@@ -1,4 +1,4 @@
-//! Sub-buffers of a CPU, under formats that are as they should be.
+//! Sub-buffers of a CPU, with valid formats.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A scenario's file: YAML, and in it the languages of conditions, probes, paths and prototypes.
+//! A scenario file: YAML, with the languages of conditions, probes, paths and prototypes in it.
 
 #![no_main]
 

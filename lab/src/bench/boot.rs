@@ -1,37 +1,36 @@
-//! `bench boot`: what the lab adds to a boot, and to a run that has nothing to build.
+//! `bench boot`: measures what the lab adds to a boot, and to a run with nothing to build.
 
 use super::{Figures, median};
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest, kernel,
-    machine::{BOOT_DEADLINE, Death, Machine, MachineSpec},
-    progress::Progress,
-    report::Results,
-    run::machine_spec,
+    machine::{BOOT_DEADLINE, Death, Machine, MachineSpec, machine_spec},
+    results::Results,
 };
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
 use std::{
-    fs,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant, SystemTime},
 };
 
-/// How often each thing is measured; the median counts.
+/// The number of measurements; the median counts.
 const ROUNDS: usize = 5;
 
-/// What an unchanged rerun runs.
+/// The scenario of an unchanged rerun.
 const SCENARIO: &str = "probes/eventfd-write";
 
-/// Cold boot to agent ready beside the same Image with an /init that only powers off; and how long
-/// `program`, an xtask, takes from its start to its first machine when nothing is left to build.
-pub fn boot(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> Result<Figures> {
-    let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
-    let guest = guest::build(cache, root, progress)?;
-    let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
+/// Measures a cold boot until the agent is ready against the same Image with an /init that only
+/// powers off; and the time that `program`, an xtask, takes to its first machine if nothing must be
+/// built.
+pub fn boot(lab: &Lab, program: &Path) -> Result<Figures> {
+    let kernel = kernel::build(lab, kernel::DEFAULT, None)?;
+    let guest = guest::build(lab)?;
+    let directory = tempfile::tempdir_in(lab.cache.directory("bench")?)?;
     let spec = machine_spec(&kernel, &guest)?;
-    let bare = MachineSpec { initramfs: guest::bare(cache, &guest, "poweroff")?, ..spec.clone() };
-    let task = progress.task("measuring boots", Some(2 * ROUNDS as u64));
+    let bare = MachineSpec { initramfs: guest::bare(&lab.cache, &guest, "poweroff")?, ..spec.clone() };
+    let task = lab.progress.task("measuring boots", Some(2 * ROUNDS as u64));
     let (mut ready, mut off) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         off.push(until_off(&bare, directory.path())?);
@@ -39,7 +38,7 @@ pub fn boot(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> 
         task.set(2 * (round as u64 + 1));
     }
     drop(task);
-    let task = progress.task("measuring reruns", Some(ROUNDS as u64));
+    let task = lab.progress.task("measuring reruns", Some(ROUNDS as u64));
     let mut rerun = Vec::new();
     for round in 0..ROUNDS {
         rerun.push(until_first_machine(program, directory.path())?);
@@ -66,7 +65,7 @@ fn until_ready(spec: &MachineSpec, directory: &Path) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// The bare /init has no agent: waiting for its greeting ends when it has powered off.
+/// The bare /init has no agent, so waiting for its greeting ends when it powers off.
 fn until_off(spec: &MachineSpec, directory: &Path) -> Result<f64> {
     let start = Instant::now();
     match Machine::boot(spec, directory, BOOT_DEADLINE) {
@@ -92,7 +91,7 @@ fn until_first_machine(program: &Path, directory: &Path) -> Result<f64> {
         bail!("an unchanged rerun of `{SCENARIO}` did not pass: {status}");
     }
     let path = results.join("latest/results.json");
-    let json = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let json = fs::read(&path)?;
     let run = serde_json::from_slice::<Results>(&json)?.run;
     let machine = SystemTime::UNIX_EPOCH + Duration::from_micros(run.first_machine_micros);
     Ok(machine.duration_since(start)?.as_secs_f64())

@@ -1,9 +1,9 @@
-//! How the time of a run grows with its scenarios and with the machines at once, as a table.
+//! Formats how the time of a run scales with its scenarios and with machines at once, as a table.
 
 use std::collections::BTreeMap;
 
-/// The seconds of runs by scenarios and jobs: a row for each number of scenarios, a column for each
-/// of jobs, and in each cell the run's time and, behind it, what that is for each scenario.
+/// Formats the seconds of runs by scenarios and jobs: a row per number of scenarios, a column per
+/// number of jobs. Each cell has the time of the run, followed by the time per scenario.
 pub(super) fn table(runs: &BTreeMap<(usize, usize), f64>) -> String {
     let mut rows: Vec<usize> = runs.keys().map(|&(scenarios, _)| scenarios).collect();
     let mut columns: Vec<usize> = runs.keys().map(|&(_, jobs)| jobs).collect();

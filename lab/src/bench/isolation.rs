@@ -1,76 +1,76 @@
-//! `bench isolation`: what a pristine machine for each scenario costs, and how a run grows.
+//! `bench isolation`: measures the cost of a pristine machine for each scenario, and how runs
+//! scale.
 
 use super::{Figures, growth, median, stock};
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest::{self, Guest},
     kernel::{self, Kernel},
-    machine::{BOOT_DEADLINE, Machine, Snapshots},
-    progress::Progress,
+    machine::{BOOT_DEADLINE, Machine, Snapshots, Subject, machine_spec},
     recording,
-    run::{self, machine_spec},
-    scenario::{Found, Scenario, WantedUserland},
-    verdict::Status,
+    results::Status,
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile, UserlandSpec},
 };
 use anyhow::{Context, Error, Result, bail};
+use fs_err as fs;
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
 };
 
-/// How often a machine is restored; the median counts.
+/// The number of restores; the median counts.
 const RESTORES: usize = 25;
 
-/// How often each slower thing is measured; the median counts.
+/// The number of measurements of slower operations; the median counts.
 const ROUNDS: usize = 5;
 
-/// What scenarios of a run are copies of.
+/// The scenario whose copies make up a run.
 const SCENARIO: &str = "probes/eventfd-write";
 
-/// The runs of the table of growth: copies of the scenario, and machines at once.
+/// The runs of the scaling table: copies of the scenario, and machines at once.
 const RUNS: [(usize, usize); 8] = [(1, 2), (10, 2), (50, 2), (100, 2), (200, 2), (50, 1), (50, 3), (50, 4)];
 
-/// What panics, below the repository.
+/// The scenario that panics, relative to the repository.
 const PANIC: &str = "lab/src/bench/panic.yaml";
 
 /// The userland that vmtest boots.
 const USERLAND: &str = "base";
 
-/// How often vmtest boots.
+/// The number of boots by vmtest.
 const STOCK_BOOTS: usize = 3;
 
-/// Restoring a machine beside booting it, by the lab and by vmtest, its memory, how long a panic takes to
-/// its verdict, what the lab adds to a scenario's own work,
-/// and runs of many scenarios by `program`, an xtask.
-pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> Result<Figures> {
-    let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
-    let path = root.join("scenarios").join(SCENARIO).with_extension("yaml");
+/// Measures restoring a machine against booting it, by the lab and by vmtest; its memory; the time
+/// from a panic to its verdict; the time that the lab adds to a scenario's own work; and runs of
+/// many scenarios by `program`, an xtask.
+pub fn isolation(lab: &Lab, program: &Path) -> Result<Figures> {
+    let directory = tempfile::tempdir_in(lab.cache.directory("bench")?)?;
+    let path = lab.root.join("scenarios").join(SCENARIO).with_extension("yaml");
     let bench = Bench {
-        kernel: kernel::build(cache, root, kernel::DEFAULT, None, progress)?,
-        guest: guest::build(cache, root, progress)?,
-        snapshots: Snapshots::new(cache, progress)?,
+        kernel: kernel::build(lab, kernel::DEFAULT, None)?,
+        guest: guest::build(lab)?,
+        snapshots: Snapshots::new(lab)?,
         scenario: Scenario::load(&path)?,
-        found: Found { name: SCENARIO.to_owned(), path },
+        found: ScenarioFile { name: SCENARIO.to_owned(), path },
         directory: directory.path().to_owned(),
     };
     let mut figures = BTreeMap::new();
     let load = load_average();
-    let task = progress.task("measuring machines", None);
+    let task = lab.progress.task("measuring machines", None);
     figures.extend(bench.machines()?);
     figures.extend(bench.overhead()?);
-    figures.insert("panic_to_verdict_seconds".to_owned(), bench.panic(&root.join(PANIC))?);
+    figures.insert("panic_to_verdict_seconds".to_owned(), bench.panic(&lab.root.join(PANIC))?);
     drop(task);
-    let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
+    let wanted = UserlandSpec::named(USERLAND).map_err(Error::msg)?;
     let tree = bench.guest.userlands.tree(&wanted)?.path;
-    let task = progress.task("measuring stock boots by vmtest", None);
+    let task = lab.progress.task("measuring stock boots by vmtest", None);
     figures.extend(bench.stock(&tree)?);
     let ratio = figures["stock_vmtest_seconds"] / figures["restore_to_first_answer_seconds"];
     figures.insert("stock_vmtest_over_restore_ratio".to_owned(), ratio);
     drop(task);
-    let task = progress.task("measuring runs", Some(RUNS.len() as u64));
+    let task = lab.progress.task("measuring runs", Some(RUNS.len() as u64));
     let mut runs = BTreeMap::new();
     for (done, (scenarios, jobs)) in RUNS.into_iter().enumerate() {
         let seconds = bench.run(program, scenarios, jobs)?;
@@ -81,7 +81,7 @@ pub fn isolation(cache: &Cache, root: &Path, program: &Path, progress: &Progress
         figures.insert(format!("run_of_{scenarios:03}_by_{jobs}_jobs_seconds"), seconds);
         task.set(done as u64 + 1);
     }
-    // What else the host did: other people's work is in all of these figures.
+    // The host's load, because the work of other users affects all of these figures.
     figures.insert("load_average_before".to_owned(), load);
     figures.insert("load_average_after".to_owned(), load_average());
     Ok(Figures { bench: "isolation".to_owned(), figures, table: growth::table(&runs) })
@@ -92,15 +92,15 @@ struct Bench {
     guest: Guest,
     snapshots: Snapshots,
     scenario: Scenario,
-    found: Found,
+    found: ScenarioFile,
     directory: PathBuf,
 }
 
 impl Bench {
-    /// One restored machine after the other, that does nothing; the same, booted.
+    /// Measures restored machines, one after the other, that do nothing; and booted ones.
     fn machines(&self) -> Result<Vec<(String, f64)>> {
         let spec = machine_spec(&self.kernel, &self.guest)?;
-        // The first makes the snapshot.
+        // The first one makes the snapshot.
         drop(Machine::pristine(&spec, &self.snapshots, &self.directory)?);
         let (mut answers, mut lives, mut boots) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..RESTORES {
@@ -122,7 +122,8 @@ impl Bench {
         ])
     }
 
-    /// A scenario from machine to verdict, less what it takes on a machine that is there.
+    /// Measures a scenario from machine to verdict, minus its time on a machine that is already
+    /// running.
     fn overhead(&self) -> Result<Vec<(String, f64)>> {
         let spec = machine_spec(&self.kernel, &self.guest)?;
         let (mut whole, mut own, mut memory) = (Vec::new(), Vec::new(), Vec::new());
@@ -130,25 +131,19 @@ impl Bench {
             let mut machine = Machine::pristine(&spec, &self.snapshots, &self.directory)?;
             let start = Instant::now();
             let modules = self.guest.modules.of(&self.scenario, &self.kernel)?;
-            let recording = recording::record(
-                &self.scenario,
-                &self.kernel,
-                &mut machine,
-                &self.guest,
-                &modules,
-                &self.directory,
-            );
+            let Bench { scenario, kernel, guest, .. } = self;
+            let subject = Subject { scenario, kernel, guest, modules: &modules };
+            let recording = recording::record(&subject, &mut machine, &self.directory);
             own.push(start.elapsed().as_secs_f64());
-            if let Some((death, stage)) = recording.death {
-                bail!("`{SCENARIO}` did not get through {stage}: {death}");
+            if let Some(end) = recording.end {
+                bail!("`{SCENARIO}` failed in {}: {}", end.during, end.text);
             }
             memory.push(private_megabytes(machine.pid())?);
             drop(machine);
             let run = self.directory.join(format!("overhead-{round}"));
             fs::create_dir(&run)?;
             let start = Instant::now();
-            let result =
-                run::one(&self.kernel, &self.guest, &self.snapshots, &self.found, &self.scenario, &run)?;
+            let result = self.attempt(&self.found, &self.scenario, &run).execute(&self.snapshots)?;
             whole.push(start.elapsed().as_secs_f64());
             if !result.status.is_good() {
                 bail!("`{SCENARIO}` did not pass: {}", result.reason);
@@ -162,18 +157,22 @@ impl Bench {
         ])
     }
 
-    /// A scenario that panics, from its machine's start to a verdict with the dumped memory: more than
-    /// from the panic on.
+    fn attempt<'a>(&'a self, found: &'a ScenarioFile, scenario: &'a Scenario, run: &'a Path) -> Attempt<'a> {
+        Attempt { kernel: &self.kernel, guest: &self.guest, found, scenario, repeat: None, run }
+    }
+
+    /// Measures a scenario that panics, from the start of its machine to a verdict with the dumped
+    /// memory, which includes more than the time from the panic on.
     fn panic(&self, path: &Path) -> Result<f64> {
-        let found = Found { name: "panic".to_owned(), path: path.to_owned() };
+        let found = ScenarioFile { name: "panic".to_owned(), path: path.to_owned() };
         let scenario = Scenario::load(path)?;
         let mut seconds = Vec::new();
-        // The first may have to build the module.
+        // The first round may have to build the module.
         for round in 0..=ROUNDS {
             let run = self.directory.join(format!("panic-{round}"));
             fs::create_dir(&run)?;
             let started = Instant::now();
-            let result = run::one(&self.kernel, &self.guest, &self.snapshots, &found, &scenario, &run)?;
+            let result = self.attempt(&found, &scenario, &run).execute(&self.snapshots)?;
             seconds.push(started.elapsed().as_secs_f64());
             if result.status != Status::Panic || result.vmcore.is_none() {
                 bail!("no panic with a dump: {} {}", result.reason, result.notes.join("; "));
@@ -183,7 +182,7 @@ impl Bench {
         Ok(median(seconds.split_off(1)))
     }
 
-    /// The same kernel by vmtest.
+    /// Measures boots of the same kernel by vmtest.
     fn stock(&self, tree: &Path) -> Result<Vec<(String, f64)>> {
         let (mut commands, mut wholes) = (Vec::new(), Vec::new());
         for _ in 0..STOCK_BOOTS {
@@ -197,7 +196,7 @@ impl Bench {
         ])
     }
 
-    /// How long a run of so many copies of the scenario takes.
+    /// Measures a run of this many copies of the scenario.
     fn run(&self, program: &Path, scenarios: usize, jobs: usize) -> Result<f64> {
         let place = tempfile::tempdir_in(&self.directory)?;
         let copies = place.path().join("copies");
@@ -227,17 +226,17 @@ impl Bench {
     }
 }
 
-/// Memory of a process that it shares with nobody: pages it has written to. Those of files that it
-/// has only read are everybody's.
+/// Returns the private memory of a process, which are pages that it has written to. Pages of files
+/// that it has only read are shared.
 fn private_megabytes(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+    let status = fs::read_to_string(&path)?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
     Ok(kilobytes.with_context(|| format!("`{path}` has no RssAnon"))? / 1024.0)
 }
 
-/// Runnable tasks over the last minute; 0 where the host does not tell.
+/// Returns the number of runnable tasks over the last minute; 0 if the host does not report it.
 fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or_default()

@@ -1,6 +1,7 @@
-//! What the lab promises about its speed, measured: ratios within one run, under stable names.
+//! Benchmarks of the lab: ratios measured within one run, under stable names.
 
 mod boot;
+mod confine;
 mod growth;
 mod isolation;
 mod report;
@@ -10,8 +11,9 @@ mod trace;
 mod userland;
 
 pub use boot::boot;
+pub use confine::confine;
 pub use isolation::isolation;
-pub use report::report;
+pub use report::{Look, report};
 pub use resolve::resolve;
 pub use trace::trace;
 pub use userland::userland;
@@ -24,9 +26,9 @@ use std::{collections::BTreeMap, fmt};
 pub struct Figures {
     /// The bench's name.
     pub bench: String,
-    /// Figure to value; the name ends in its unit.
+    /// Values by figure; the name ends in the unit.
     pub figures: BTreeMap<String, f64>,
-    /// Some of them side by side, for people; empty where a list says it as well.
+    /// A table of some of them, for display; empty if the list suffices.
     #[serde(skip)]
     pub table: String,
 }
@@ -39,7 +41,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// The middle of some measurements; 0 of none.
+/// Returns the median of the measurements; 0 if there are none.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

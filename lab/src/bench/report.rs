@@ -1,76 +1,68 @@
-//! `bench report`: a report of 200 scenarios and a million events, its size, and how long a headless
-//! Chromium takes to show it.
+//! `bench report`: measures the size of a report of 200 scenarios and a million events, and the
+//! time that a browser takes to show it.
 
 use super::{Figures, median};
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest,
-    host::browser::Browser,
     kernel::{self, Kernel},
     machine::Snapshots,
-    progress::Progress,
-    report::{self, Host, Qemu, REPORT, Results, Run, SCHEMA, ScenarioResult},
-    run::one,
-    scenario::{Found, Scenario},
-    stored::TRACE,
-    trace::{Item, Trace},
-    verdict::Status,
+    report::{self, REPORT},
+    results::{self, Host, Qemu, Results, Run, SCHEMA, ScenarioResult, Status, TRACE},
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile},
 };
-use anyhow::{Context, Result, bail};
-use std::{fs, ops::ControlFlow, path::Path, time::Instant};
+use anyhow::{Result, bail};
+use fs_err as fs;
+use std::{ops::ControlFlow, path::Path, time::Instant};
+use trace::{Item, Trace};
 
-/// How often each thing is measured; the median counts.
+/// The number of measurements; the median counts.
 const ROUNDS: usize = 5;
 
-/// What is recorded, below the repository.
+/// The scenario to record, relative to the repository.
 const SCENARIO: &str = "lab/src/bench/report.yaml";
 
-/// How many scenarios the report has, and how many events each at least.
+/// The number of scenarios in the report, and the minimum number of events of each.
 const SCENARIOS: usize = 200;
 const EVENTS: u64 = 5_000;
 
-/// What the report may come to, in megabytes and seconds.
+/// The limits for the report, in megabytes and seconds.
 const MEGABYTES_MAX: f64 = 20.0;
 const SHOWN_MAX: f64 = 2.0;
 
-/// The list is there and painted: a frame was asked for once it was there, and another one came.
-const PAINTED: &str = "new Promise((done) => { const look = () => \
-    document.querySelectorAll('#rows .name').length === WANTED && document.querySelector('#rows button') \
-    ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 1); look(); })";
+/// Opens a report, with its number of scenarios, in a browser. Returns the seconds from the request to the
+/// painted list, and from a click to the first details.
+pub type Look<'a> = &'a dyn Fn(&Path, usize) -> Result<(f64, f64)>;
 
-/// The first result's details are there and its timeline is drawn.
-const OPENED: &str = "new Promise((done) => { document.querySelector('#rows button').click(); const look = () => \
-    document.querySelector('section.details canvas')?.width > 0 && document.querySelector('[data-role=range]').textContent \
-    ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 1); look(); })";
-
-/// A report of a run whose scenarios all have a real trace: how long it takes to write, how large it
-/// is, and how long Chromium takes from the request to the painted list, and to the first details.
+/// Writes a report of a run whose scenarios all have a real trace. Measures the time to write it,
+/// its size, and the times of `look`, the median of several rounds.
 ///
 /// # Errors
-/// A recording that does not pass, or a report that Chromium complains of.
-pub fn report(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figures> {
-    let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
-    let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
+/// Fails if the recording does not pass or Chromium reports an error in the report.
+pub fn report(lab: &Lab, look: Look<'_>) -> Result<Figures> {
+    let kernel = kernel::build(lab, kernel::DEFAULT, None)?;
+    let directory = tempfile::tempdir_in(lab.cache.directory("bench")?)?;
     let run = directory.path();
-    let task = progress.task("recording", None);
-    let recorded = record(cache, root, &kernel, run, progress)?;
+    let task = lab.progress.task("recording", None);
+    let recorded = record(lab, &kernel, run)?;
     let events = count(&run.join(&recorded.directory))?;
     if events < EVENTS {
-        bail!("the recording has {events} events, and {EVENTS} are wanted");
+        bail!("the recording has {events} events, at least {EVENTS} are required");
     }
     let results = many(&kernel, &recorded, run)?;
     drop(task);
-    let task = progress.task("writing the report", None);
+    let task = lab.progress.task("writing the report", None);
     let started = Instant::now();
-    report::write_html(&results, run)?;
+    report::write_html(&results, run, run)?;
     let written = started.elapsed().as_secs_f64();
     drop(task);
     let path = run.join(REPORT);
     let megabytes = fs::metadata(&path)?.len() as f64 / 1e6;
-    let task = progress.task("looking at the report", Some(ROUNDS as u64));
+    let task = lab.progress.task("measuring the report", Some(ROUNDS as u64));
     let (mut shown, mut opened) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let (show, open) = look(&path)?;
+        let (show, open) = look(&path, SCENARIOS)?;
         shown.push(show);
         opened.push(open);
         task.set(round as u64 + 1);
@@ -92,38 +84,33 @@ pub fn report(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figures
     })
 }
 
-fn record(
-    cache: &Cache,
-    root: &Path,
-    kernel: &Kernel,
-    run: &Path,
-    progress: &Progress,
-) -> Result<ScenarioResult> {
-    let guest = guest::build(cache, root, progress)?;
-    let snapshots = Snapshots::new(cache, progress)?;
-    let path = root.join(SCENARIO);
+fn record(lab: &Lab, kernel: &Kernel, run: &Path) -> Result<ScenarioResult> {
+    let guest = guest::build(lab)?;
+    let snapshots = Snapshots::new(lab)?;
+    let path = lab.root.join(SCENARIO);
     let scenario = Scenario::load(&path)?;
-    let found = Found { name: "recording".to_owned(), path };
-    let recorded = one(kernel, &guest, &snapshots, &found, &scenario, run)?;
+    let found = ScenarioFile { name: "recording".to_owned(), path };
+    let recorded = Attempt { kernel, guest: &guest, found: &found, scenario: &scenario, repeat: None, run }
+        .execute(&snapshots)?;
     if recorded.status != Status::Passed {
-        bail!("the recording came to {:?}: {}", recorded.status, recorded.reason);
+        bail!("the recording ended with {:?}: {}", recorded.status, recorded.reason);
     }
     Ok(recorded)
 }
 
-/// The results of a run of so many scenarios; each has files of its own.
+/// Returns the results of a run of [`SCENARIOS`] scenarios, each with its own files.
 fn many(kernel: &Kernel, recorded: &ScenarioResult, run: &Path) -> Result<Results> {
     let from = run.join(&recorded.directory);
     let scenario = |number: usize| -> Result<ScenarioResult> {
         let name = format!("area{}/scenario-{number:03}", number % 8);
         let directory = format!("{}/{name}", kernel.name);
-        report::adopt(&from, &run.join(&directory)).with_context(|| format!("cannot link `{directory}`"))?;
+        results::adopt(&from, &run.join(&directory))?;
         Ok(ScenarioResult { name, directory, ..recorded.clone() })
     };
     Ok(Results {
         schema: SCHEMA,
         run: Run {
-            started: report::now(),
+            started: results::now(),
             seconds: 0.0,
             first_machine_micros: 0,
             restored_ahead: 0,
@@ -139,23 +126,6 @@ fn many(kernel: &Kernel, recorded: &ScenarioResult, run: &Path) -> Result<Result
     })
 }
 
-/// Seconds from the request of a page to its painted list, and from a click to the first details.
-fn look(path: &Path) -> Result<(f64, f64)> {
-    let mut browser = Browser::start()?;
-    browser.resize(1280, 900)?;
-    let started = Instant::now();
-    browser.open(&format!("file://{}", path.display()))?;
-    browser.evaluate(&PAINTED.replace("WANTED", &SCENARIOS.to_string()))?;
-    let shown = started.elapsed().as_secs_f64();
-    let started = Instant::now();
-    browser.evaluate(OPENED)?;
-    let opened = started.elapsed().as_secs_f64();
-    match browser.complaints().first() {
-        Some(complaint) => bail!("Chromium complains of the report: {complaint}"),
-        None => Ok((shown, opened)),
-    }
-}
-
 fn count(directory: &Path) -> Result<u64> {
     let mut events = 0;
     Trace::open(&directory.join(TRACE))?.for_each(|item| {
@@ -165,11 +135,11 @@ fn count(directory: &Path) -> Result<u64> {
     Ok(events)
 }
 
-/// A line for each figure that has a limit.
+/// Returns a line for each figure that has a limit.
 fn limits(figures: &[(&str, f64, f64)]) -> String {
     let line = |(name, value, most): &(&str, f64, f64)| {
         let kept = if value <= most { "kept" } else { "exceeded" };
-        format!("{name} is to be at most {most}: {kept}\n")
+        format!("{name} must be at most {most}: {kept}\n")
     };
     figures.iter().map(line).collect()
 }
@@ -182,7 +152,7 @@ mod tests {
     fn a_limit_is_kept_or_exceeded() {
         assert_eq!(
             limits(&[("a", 2.0, 2.0), ("b", 2.1, 2.0)]),
-            "a is to be at most 2: kept\nb is to be at most 2: exceeded\n"
+            "a must be at most 2: kept\nb must be at most 2: exceeded\n"
         );
     }
 }

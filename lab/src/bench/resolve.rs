@@ -1,22 +1,21 @@
-//! `bench resolve`: what it costs to write a probe as C would.
+//! `bench resolve`: measures the resolution of struct paths of probes.
 
 use super::{Figures, median};
 use crate::{
-    cache::Cache,
-    kernel::{self, WITHOUT_VMLINUX},
-    probe::{Place, Resolver, Types},
-    progress::Progress,
+    context::Lab,
+    fit::{ProbeLocation, Resolver},
+    kernel::{self, Types, WITHOUT_VMLINUX},
 };
 use anyhow::{Context, Result};
-use std::{collections::BTreeMap, path::Path, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
-/// How often each is measured; the median counts.
+/// The number of measurements; the median counts.
 const ROUNDS: usize = 5;
 
-/// How many paths are resolved together.
+/// The number of paths that are resolved together.
 const PATHS: usize = 100;
 
-/// Functions, and a path that begins at each.
+/// Functions, and a path for each.
 const PROBES: [(&str, &str); 5] = [
     ("vfs_read", "file->f_inode->i_sb->s_type->name"),
     ("do_sys_openat2", "how->flags"),
@@ -25,15 +24,16 @@ const PROBES: [(&str, &str); 5] = [
     ("eventfd_write", "*(u64 *)buf"),
 ];
 
-/// One path from nothing, with opening vmlinux and finding the function and its types; and many together.
-pub fn resolve(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figures> {
-    let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
+/// Measures one path from scratch, including opening vmlinux and finding the function and its
+/// types; and many paths together.
+pub fn resolve(lab: &Lab) -> Result<Figures> {
+    let kernel = kernel::build(lab, kernel::DEFAULT, None)?;
     let vmlinux = kernel.vmlinux().context(WITHOUT_VMLINUX)?;
     let resolved = |count: usize| -> Result<f64> {
         let started = Instant::now();
         let types = Types::of_vmlinux(&vmlinux)?;
         for (function, path) in PROBES.iter().cycle().take(count) {
-            let resolver = Resolver::new(&types, function, Place::Entry)?;
+            let resolver = Resolver::new(&types, function, ProbeLocation::Entry)?;
             resolver.resolve(path).with_context(|| format!("cannot resolve `{path}` of `{function}`"))?;
         }
         Ok(started.elapsed().as_secs_f64() * 1e3)

@@ -1,5 +1,5 @@
-//! The boot that the vmtest crate does out of the box: the same kernel, with a Debian userland over
-//! 9p, to the end of a command.
+//! Boots with the vmtest crate out of the box: the same kernel, with a Debian userland over 9p,
+//! until a command has ended.
 
 use crate::{
     host::{
@@ -10,9 +10,10 @@ use crate::{
     machine::qemu,
 };
 use anyhow::{Context, Result, anyhow, bail};
+use fs_err as fs;
 use std::{
     collections::VecDeque,
-    env, fs,
+    env,
     path::Path,
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
@@ -20,33 +21,34 @@ use std::{
 };
 use vmtest::{Config, Target, VMConfig, Vmtest, output::Output};
 
-/// How long one run may take. On an idle host it is ten seconds.
+/// The time limit of one run. An idle host needs ten seconds.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// So many lines of console are shown where it fails.
+/// The number of lines of console shown after a failure.
 const LINES: usize = 12;
 
-/// Parameters of the kernel beside vmtest's own.
+/// Kernel parameters in addition to vmtest's own.
 const CMDLINE: &str = concat!(
-    // Without the block layer the kernel takes for its root file system only what is named.
+    // Without the block layer, the kernel only accepts a root filesystem of this name.
     "root=/dev/root",
     // The tree is shared with the cache.
     " ro",
 );
 
-/// How long one run took, in seconds.
+/// The duration of one run, in seconds.
 pub(super) struct Times {
-    /// Until the command had ended.
+    /// Until the command ended.
     pub(super) command: f64,
-    /// Until QEMU was gone.
+    /// Until QEMU exited.
     pub(super) whole: f64,
 }
 
-/// Has vmtest boot `kernel` with the userland `tree` and run `true`. `directory` is for its files.
+/// Boots `kernel` through vmtest with the userland `tree` and runs `true`. `directory` is for its
+/// files.
 pub(super) fn boot(kernel: &Kernel, tree: &Path, directory: &Path) -> Result<Times> {
     let place = tempfile::tempdir_in(directory)?;
     let root = place.path().join("root");
-    // vmtest puts its /init into the tree, which is why this one is not the cache's own.
+    // vmtest writes its /init to the tree, so this one is a copy of the cache's.
     Tool::new("cp").arg("--archive").arg("--link").arg(tree).arg(&root).run()?;
     let temporary = env::temp_dir();
     fs::create_dir_all(root.join(temporary.strip_prefix("/").unwrap_or(&temporary)))?;
@@ -63,7 +65,7 @@ pub(super) fn boot(kernel: &Kernel, tree: &Path, directory: &Path) -> Result<Tim
         if command.is_err() {
             stop(&place.path().join(PID));
         }
-        // With QEMU gone, vmtest comes to its end and removes its sockets.
+        // After QEMU has exited, vmtest ends and removes its sockets.
         if run.join().is_err() {
             bail!("vmtest panicked");
         }
@@ -72,11 +74,11 @@ pub(super) fn boot(kernel: &Kernel, tree: &Path, directory: &Path) -> Result<Tim
     .context("the stock boot by vmtest failed")
 }
 
-/// Where QEMU writes its process id.
+/// The name of QEMU's pidfile.
 const PID: &str = "pid";
 
 fn target(kernel: &Kernel, root: &Path, directory: &Path) -> Result<Target> {
-    // vmtest lets QEMU outlive it.
+    // vmtest lets QEMU outlive it, so a script kills QEMU with its parent.
     let program = directory.join("qemu");
     let script = format!("#!/bin/sh\nexec setpriv --pdeathsig KILL {} \"$@\"\n", qemu::PROGRAM);
     write_program(&program, &script)?;
@@ -90,7 +92,7 @@ fn target(kernel: &Kernel, root: &Path, directory: &Path) -> Result<Target> {
         qemu_command: Some(program.to_string_lossy().into_owned()),
         command: "true".to_owned(),
         vm: VMConfig {
-            num_cpus: u8::try_from(machine.smp).context("a machine with too many CPUs for vmtest")?,
+            num_cpus: u8::try_from(machine.smp).context("the machine has too many CPUs for vmtest")?,
             memory: machine.memory.to_string(),
             extra_args: vec!["-pidfile".to_owned(), directory.join(PID).to_string_lossy().into_owned()],
             ..VMConfig::default()
@@ -99,13 +101,13 @@ fn target(kernel: &Kernel, root: &Path, directory: &Path) -> Result<Target> {
     })
 }
 
-/// Waits until the command has ended; how many seconds after `started` that was.
+/// Waits until the command has ended. Returns the seconds since `started`.
 fn follow(updates: &Receiver<Output>, started: Instant) -> Result<f64> {
     let mut console = VecDeque::new();
     loop {
         interrupt::check()?;
         if started.elapsed() > DEADLINE {
-            bail!("its deadline of {} s passed\n{}", DEADLINE.as_secs(), tail(&console));
+            bail!("the deadline of {} s passed\n{}", DEADLINE.as_secs(), tail(&console));
         }
         let error = match updates.recv_timeout(Duration::from_millis(100)) {
             Ok(Output::Boot(line) | Output::Setup(line) | Output::Command(line)) => {
@@ -120,7 +122,7 @@ fn follow(updates: &Receiver<Output>, started: Instant) -> Result<f64> {
             Ok(
                 Output::BootEnd(Err(error)) | Output::SetupEnd(Err(error)) | Output::CommandEnd(Err(error)),
             ) => error,
-            Err(RecvTimeoutError::Disconnected) => anyhow!("it ended without a word"),
+            Err(RecvTimeoutError::Disconnected) => anyhow!("vmtest ended without an error message"),
             Ok(_) | Err(RecvTimeoutError::Timeout) => continue,
         };
         bail!("{error:#}\n{}", tail(&console));
@@ -131,11 +133,12 @@ fn tail(console: &VecDeque<String>) -> String {
     console.iter().map(|line| format!("    {}\n", line.trim_end())).collect()
 }
 
-/// Ends the QEMU that wrote this file; one that never got so far is vmtest's to notice.
+/// Kills the QEMU that wrote this pidfile. If there is none yet, vmtest notices QEMU's failure
+/// itself.
 fn stop(pidfile: &Path) {
     let pid = fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse().ok());
     if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-        // Where this fails it is gone already.
+        // If this fails, it has already exited.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }

@@ -1,19 +1,16 @@
-//! `bench trace`: a million events recorded in a guest, decoded and judged, beside trace-cmd on
-//! the same file; and what getting them out of the guest costs, raw and as text.
+//! `bench trace`: records a million events in a guest, decodes and judges them, and compares with
+//! trace-cmd on the same file. Also compares transferring them from the guest raw and as text.
 
 use super::Figures;
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest::{self, Guest},
     kernel::{self, Kernel},
-    machine::{BOOT_DEADLINE, Machine, Snapshots},
-    progress::Progress,
+    machine::{BOOT_DEADLINE, Machine, Snapshots, Subject, machine_spec},
     recording::{DrainCost, drain_cost},
-    run::{machine_spec, one},
-    scenario::{Found, Scenario},
-    stored::TRACE,
-    trace::{Item, Trace},
-    verdict::Status,
+    results::{Status, TRACE},
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile},
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -23,55 +20,65 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
+use trace::{Item, Trace};
 
-/// How often each thing is measured; the quickest counts, since all that another process on the host
-/// can do is to add.
+/// The number of measurements. The fastest counts, because other processes on the host can only add
+/// time.
 const ROUNDS: usize = 5;
 
-/// What is recorded and judged, below the repository.
+/// The scenario to record and judge, relative to the repository.
 const SCENARIO: &str = "lab/src/bench/trace.yaml";
 
-/// So many events at least are decoded and judged.
+/// The minimum number of events to decode and judge.
 const EVENTS: u64 = 1_000_000;
 
-/// What fills the ring buffer once, to be emptied raw and as text: about 100,000 events.
+/// The workload that fills the ring buffer, which is then drained as text and raw: about 100,000
+/// events.
 const FILLING: [&str; 2] = ["turns", "4000"];
 
-/// How long filling and emptying it may take.
+/// The time limit for filling and draining it.
 const FILLING_DEADLINE: Duration = Duration::from_secs(300);
 
-/// Events that are decoded and judged in a second by `program`, an xtask, and that trace-cmd
-/// prints to nowhere, both from start to exit; the most memory `program` took; and how much longer
-/// a guest takes to read events as text than to hand them over raw.
+/// Measures the events per second that `program`, an xtask, decodes and judges and that trace-cmd
+/// prints to /dev/null, both from start to exit; the peak memory of `program`; and the time for
+/// reading events from a guest as text, relative to raw.
 ///
 /// # Errors
-/// A recording that does not pass, has lost something, or is too short to measure.
-pub fn trace(cache: &Cache, root: &Path, program: &Path, progress: &Progress) -> Result<Figures> {
-    let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
-    let guest = guest::build(cache, root, progress)?;
-    let directory = tempfile::tempdir_in(cache.directory("bench")?)?;
-    let snapshots = Snapshots::new(cache, progress)?;
-    let path = root.join(SCENARIO);
+/// Fails if the recording does not pass, has lost events, or is too short to measure.
+pub fn trace(lab: &Lab, program: &Path) -> Result<Figures> {
+    let kernel = kernel::build(lab, kernel::DEFAULT, None)?;
+    let guest = guest::build(lab)?;
+    let directory = tempfile::tempdir_in(lab.cache.directory("bench")?)?;
+    let snapshots = Snapshots::new(lab)?;
+    let path = lab.root.join(SCENARIO);
     let scenario = Scenario::load(&path)?;
 
-    let task = progress.task("getting events out of a guest in two ways", None);
+    let task = lab.progress.task("reading events from a guest as text and raw", None);
     let cost = empty_twice(&kernel, &guest, &scenario, directory.path())?;
     drop(task);
 
-    let task = progress.task("recording a million events", None);
-    let found = Found { name: "recording".to_owned(), path };
-    let recorded = one(&kernel, &guest, &snapshots, &found, &scenario, directory.path())?;
+    let task = lab.progress.task("recording a million events", None);
+    let found = ScenarioFile { name: "recording".to_owned(), path };
+    let recorded = Attempt {
+        kernel: &kernel,
+        guest: &guest,
+        found: &found,
+        scenario: &scenario,
+        repeat: None,
+        run: directory.path(),
+    }
+    .execute(&snapshots)?;
     if recorded.status != Status::Passed {
-        bail!("the recording came to {:?}: {}", recorded.status, recorded.reason);
+        bail!("the recording ended with {:?}: {}", recorded.status, recorded.reason);
     }
     let recording = directory.path().join(&recorded.directory);
     let events = count(&recording)?;
     if events < EVENTS {
-        bail!("the recording has {events} events, and {EVENTS} are wanted");
+        bail!("the recording has {events} events, at least {EVENTS} are required");
     }
     drop(task);
 
-    let task = progress.task("measuring judge and trace-cmd", Some(ROUNDS as u64));
+    let task = lab.progress.task("measuring judge and trace-cmd", Some(ROUNDS as u64));
     let (mut judge, mut report, mut peak) = (f64::INFINITY, f64::INFINITY, 0);
     for round in 0..ROUNDS {
         let mut command = Command::new(program);
@@ -101,12 +108,13 @@ pub fn trace(cache: &Cache, root: &Path, program: &Path, progress: &Progress) ->
     })
 }
 
-/// The same ring buffer as text and raw; both must bring the same events.
+/// Drains the same ring buffer as text and raw; both must yield the same number of events.
 fn empty_twice(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &Path) -> Result<DrainCost> {
     let directory = directory.join("drain");
-    std::fs::create_dir(&directory)?;
+    fs_err::create_dir(&directory)?;
     let mut machine = Machine::boot(&machine_spec(kernel, guest)?, &directory, BOOT_DEADLINE)?;
-    let cost = drain_cost(scenario, &FILLING, kernel, &mut machine, guest, &directory, FILLING_DEADLINE)?;
+    let subject = Subject { scenario, kernel, guest, modules: &std::collections::BTreeMap::new() };
+    let cost = drain_cost(&subject, &FILLING, &mut machine, &directory, FILLING_DEADLINE)?;
     let events = count(&directory)?;
     if events != cost.lines {
         bail!("the ring buffer held {events} events raw and {} as text", cost.lines);
@@ -114,7 +122,7 @@ fn empty_twice(kernel: &Kernel, guest: &Guest, scenario: &Scenario, directory: &
     Ok(cost)
 }
 
-/// The events in the `trace.dat` of `directory`, none of which may be lost.
+/// Counts the events in the `trace.dat` of `directory`; lost events are an error.
 fn count(directory: &Path) -> Result<u64> {
     let trace = Trace::open(&directory.join(TRACE))?;
     let mut events = 0;
@@ -128,8 +136,8 @@ fn count(directory: &Path) -> Result<u64> {
     Ok(events)
 }
 
-/// Runs a program with its output thrown away: seconds from start to exit, and the most bytes of
-/// memory that it held.
+/// Runs a program with its output discarded. Returns the seconds from start to exit, and its peak
+/// memory in bytes.
 fn measure(command: &mut Command) -> Result<(f64, u64)> {
     let name = command.get_program().to_string_lossy().into_owned();
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -143,8 +151,8 @@ fn measure(command: &mut Command) -> Result<(f64, u64)> {
     Ok((seconds, peak))
 }
 
-/// Waits for a child; its status and its peak resident memory in bytes. Linux counts the peak of
-/// the process that started it, up to then, too: the figure can be too large, never too small.
+/// Waits for a child. Returns its status and its peak resident memory in bytes. Linux includes the
+/// peak of the parent at the time of the fork, so the figure can be too large, but never too small.
 fn wait(child: Child) -> Result<(ExitStatus, u64)> {
     let pid = libc::pid_t::try_from(child.id())?;
     let mut status = 0;

@@ -1,43 +1,42 @@
-//! `bench userland`: what a whole userland costs, and what it costs to look at a running kernel with
+//! `bench userland`: measures the cost of a whole userland, and of inspecting a running kernel with
 //! crash and with drgn.
 
 use super::{Figures, median, stock};
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest, kernel,
-    machine::Snapshots,
-    progress::Progress,
-    run::{self, boot_userland, machine_spec},
-    scenario::{Found, Scenario, WantedUserland},
-    verdict::Status,
+    machine::{Snapshots, boot_userland, machine_spec},
+    results::Status,
+    run::Attempt,
+    scenario::{Scenario, ScenarioFile, UserlandSpec},
 };
 use anyhow::{Context, Error, Result, bail};
-use std::{collections::BTreeMap, path::Path, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
-/// How often each is measured; the median counts.
+/// The number of measurements; the median counts.
 const ROUNDS: usize = 3;
 
-/// The scenario, below the repository.
+/// The scenario, relative to the repository.
 const SCENARIO: &str = "lab/src/bench/userland.yaml";
 
 /// The userland, of `guest/userland/`.
 const USERLAND: &str = "debian";
 
-/// The lab's boot of a userland beside the stock one by vmtest, of the same kernel and tree; crash's
-/// attach, one more question to it, and the same by drgn.
-pub fn userland(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figures> {
-    let place = tempfile::tempdir_in(cache.directory("bench")?)?;
+/// Measures the lab's boot of a userland against the stock one by vmtest, with the same kernel and
+/// tree; attaching crash, one more crash command, and the same with drgn.
+pub fn userland(lab: &Lab) -> Result<Figures> {
+    let place = tempfile::tempdir_in(lab.cache.directory("bench")?)?;
     let directory = place.path();
-    let kernel = kernel::build(cache, root, kernel::DEFAULT, None, progress)?;
-    let guest = guest::build(cache, root, progress)?;
-    let snapshots = Snapshots::new(cache, progress)?;
-    let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
+    let kernel = kernel::build(lab, kernel::DEFAULT, None)?;
+    let guest = guest::build(lab)?;
+    let snapshots = Snapshots::new(lab)?;
+    let wanted = UserlandSpec::named(USERLAND).map_err(Error::msg)?;
     let tree = guest.userlands.tree(&wanted)?.path;
-    let path = root.join(SCENARIO);
+    let path = lab.root.join(SCENARIO);
     let scenario = Scenario::load(&path)?;
-    let found = Found { name: "userland".to_owned(), path };
+    let found = ScenarioFile { name: "userland".to_owned(), path };
     let spec = machine_spec(&kernel, &guest)?;
-    let task = progress.task("measuring boots, and crash", Some(ROUNDS as u64));
+    let task = lab.progress.task("measuring boots, and crash", Some(ROUNDS as u64));
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..ROUNDS {
         let mut add = |name, value| seconds.entry(name).or_default().push(value);
@@ -46,8 +45,16 @@ pub fn userland(cache: &Cache, root: &Path, progress: &Progress) -> Result<Figur
         add("userland_boot_seconds", started.elapsed().as_secs_f64());
         add("stock_vmtest_to_end_of_command_seconds", stock::boot(&kernel, &tree, directory)?.command);
         let run = directory.join(format!("run-{round}"));
-        std::fs::create_dir(&run)?;
-        let result = run::one(&kernel, &guest, &snapshots, &found, &scenario, &run)?;
+        fs_err::create_dir(&run)?;
+        let result = Attempt {
+            kernel: &kernel,
+            guest: &guest,
+            found: &found,
+            scenario: &scenario,
+            repeat: None,
+            run: &run,
+        }
+        .execute(&snapshots)?;
         if result.status != Status::Passed {
             bail!("`{SCENARIO}` did not pass: {}", result.reason);
         }

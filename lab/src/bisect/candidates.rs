@@ -1,26 +1,25 @@
-//! The kernels that a bisection is over, and how each is built.
+//! The kernels that a bisection searches, and how they are built.
 
-use super::Refused;
+use super::BisectError;
 use crate::{
-    cache::Cache,
+    context::Lab,
     host::apt::{Apt, compare_versions},
     kernel::{self, DebianVersion, Kernel, KernelSpec, SourceSpec, named_version},
-    progress::Progress,
 };
 use anyhow::{Context, Result, anyhow};
 use std::{cmp::Ordering, fmt, path::Path};
 
-/// The packages of kernels as they are shipped, of no flavour: each has its version in its name.
+/// Matches packages of distribution kernels without a flavour. Their names contain the version.
 const IMAGES: &str = "^linux-image-[0-9][0-9a-z.+~]*(-[0-9]+)?-arm64$";
 
-/// One kernel that may be the first that changed.
+/// A kernel that may be the first changed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidate {
     /// A kernel of the matrix.
     Named(String),
-    /// A version of a kernel's Debian package: of its source, or of the image that is shipped.
+    /// A version of a Debian package, of kernel source or of a distribution kernel.
     Package {
-        /// The kernel whose description it is built by.
+        /// The kernel whose description it is built with.
         kernel: String,
         /// The suite that has it.
         suite: String,
@@ -36,15 +35,14 @@ pub enum Candidate {
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// All of its digits.
+    /// The full hash.
     pub id: String,
     /// The first line of its message.
     pub subject: String,
 }
 
 impl Candidate {
-    /// What it is called where there is little room: `6.12`, `6.12.94-1`, `1a2b3c4d5e6f`. Good for the
-    /// name of a directory.
+    /// Returns a short name that is also a valid directory name: `6.12`, `6.12.94-1`, `1a2b3c4d5e6f`.
     pub fn label(&self) -> &str {
         match self {
             Candidate::Named(name) => name,
@@ -64,72 +62,68 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// Where candidates are built.
+/// Builds candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<'a> {
-    /// The cache that builds are in.
-    pub cache: &'a Cache,
-    /// The checkout.
-    pub root: &'a Path,
-    /// The description that commits are built by, and the tree in which they are checked out.
+    /// The lab, with the descriptions of kernels and the cache for builds.
+    pub lab: &'a Lab,
+    /// The kernel whose description commits are built with, and the tree in which they are checked out.
     pub tree: Option<(&'a str, &'a Path)>,
-    /// Who sees how far it is.
-    pub progress: &'a Progress,
 }
 
 impl Builder<'_> {
-    /// The kernel, built if it is not in the cache. A commit has to be checked out.
+    /// Returns the kernel, built unless it is in the cache. A commit must be checked out.
     pub fn build(&self, candidate: &Candidate) -> Result<Kernel> {
-        let Builder { cache, root, progress, .. } = *self;
+        let lab = self.lab;
         match candidate {
-            Candidate::Named(name) => kernel::build(cache, root, name, None, progress),
+            Candidate::Named(name) => kernel::build(lab, name, None),
             Candidate::Package { kernel, suite, package, version } => {
-                let mut spec = KernelSpec::load(root, kernel)?;
+                let mut spec = KernelSpec::load(&lab.root, kernel)?;
                 if let SourceSpec::Debian { suite: of, package: which, version: pinned }
                 | SourceSpec::DebianImage { suite: of, package: which, version: pinned } = &mut spec.source
                 {
                     (*of, *which) = (suite.clone(), package.clone());
-                    *pinned = Some(version.parse::<DebianVersion>().map_err(Refused)?);
+                    *pinned = Some(version.parse::<DebianVersion>().map_err(BisectError)?);
                 }
-                kernel::build_spec(cache, root, spec, progress)
+                kernel::build_spec(lab, spec)
             }
             Candidate::Commit(_) => {
                 let (name, tree) = self.tree.context("a commit without a kernel tree")?;
-                kernel::build(cache, root, name, Some(tree), progress)
+                kernel::build(lab, name, Some(tree))
             }
         }
     }
 }
 
-/// Candidates in the order of their versions, from one end that is known to the other.
+/// Candidates in the order of their versions, from one known end to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CandidateRange {
     /// The first and the last are the ends.
     pub candidates: Vec<Candidate>,
-    /// Whether the first is the good one, so that something broke; else something was mended.
+    /// Whether the first is the good one, so that something broke; otherwise something was fixed.
     pub breaks: bool,
 }
 
-impl Row {
-    /// What lies between `good` and `bad` among `all`, which are in order.
-    fn between(all: Vec<Candidate>, good: &str, bad: &str) -> Result<Row> {
+impl CandidateRange {
+    /// Returns the candidates from `good` to `bad` of `all`, which are in order.
+    fn between(all: Vec<Candidate>, good: &str, bad: &str) -> Result<CandidateRange> {
         let place = |wanted: &str| {
             let known = || all.iter().map(|one| format!("`{}`", one.label())).collect::<Vec<_>>().join(", ");
             all.iter().position(|one| one.label() == wanted).ok_or_else(|| {
-                anyhow!(Refused(format!("`{wanted}` is not among what there is to bisect: {}", known())))
+                anyhow!(BisectError(format!("`{wanted}` is not among the candidates: {}", known())))
             })
         };
         let (good, bad) = (place(good)?, place(bad)?);
         if good == bad {
-            return Err(Refused("good and bad are the same kernel".into()).into());
+            return Err(BisectError("good and bad are the same kernel".into()).into());
         }
         let candidates = all[good.min(bad)..=good.max(bad)].to_vec();
-        Ok(Row { candidates, breaks: good < bad })
+        Ok(CandidateRange { candidates, breaks: good < bad })
     }
 
-    /// The kernels of the matrix between two of them: those of `chosen`, or if that is empty, the plain
-    /// ones that are known. They are ordered by the versions in their names.
-    pub fn of_matrix(known: &[String], chosen: &[String], good: &str, bad: &str) -> Result<Row> {
+    /// Returns the kernels of the matrix between two of them: those of `chosen`, or if it is empty, the
+    /// known ones with plain version names. They are ordered by the versions in their names.
+    pub fn of_matrix(known: &[String], chosen: &[String], good: &str, bad: &str) -> Result<CandidateRange> {
         let plain = |name: &&String| name.chars().all(|c| c.is_ascii_digit() || c == '.');
         let mut names: Vec<String> = match chosen {
             [] => known.iter().filter(plain).cloned().collect(),
@@ -138,32 +132,34 @@ impl Row {
         names.extend([good, bad].map(str::to_owned));
         let version = |name: &String| {
             named_version(name).ok_or_else(|| {
-                anyhow!(Refused(format!("the name `{name}` says no version by which it could be ordered")))
+                anyhow!(BisectError(format!(
+                    "cannot order the kernel `{name}`: there is no version in its name"
+                )))
             })
         };
         let mut ordered = names.iter().map(|name| Ok((version(name)?, name))).collect::<Result<Vec<_>>>()?;
         ordered.sort();
         ordered.dedup();
         let all = ordered.into_iter().map(|(_, name)| Candidate::Named(name.clone())).collect();
-        Row::between(all, good, bad)
+        CandidateRange::between(all, good, bad)
     }
 
-    /// The versions of the Debian package of `kernel` between two of them that the archive still has, in
-    /// the suite of the kernel's description and in `suites`.
+    /// Returns the versions of the Debian package of `kernel` between two of them that the archive still
+    /// has, in the suite of the kernel's description and in `suites`.
     pub fn of_package(
         builder: &Builder<'_>,
         kernel: &str,
         suites: &[String],
         good: &str,
         bad: &str,
-    ) -> Result<Row> {
-        let source = KernelSpec::load(builder.root, kernel)?.source;
-        let apt = Apt::open(builder.cache, builder.progress)?;
+    ) -> Result<CandidateRange> {
+        let source = KernelSpec::load(&builder.lab.root, kernel)?.source;
+        let apt = Apt::open(builder.lab)?;
         let (suite, package) = match &source {
             SourceSpec::Debian { suite, package, .. } | SourceSpec::DebianImage { suite, package, .. } => {
                 (suite, package)
             }
-            _ => return Err(Refused(format!("the kernel `{kernel}` is of no Debian package")).into()),
+            _ => return Err(BisectError(format!("the kernel `{kernel}` is not a Debian package")).into()),
         };
         let mut known = Vec::new();
         for suite in std::iter::once(suite).chain(suites) {
@@ -177,15 +173,15 @@ impl Row {
             };
             known.extend(packages.into_iter().map(|(package, version)| [version, suite.clone(), package]));
         }
-        Row::between(versions_in_order(kernel, known), good, bad)
+        CandidateRange::between(versions_in_order(kernel, known), good, bad)
             .with_context(|| format!("cannot bisect the versions of `{package}`"))
     }
 }
 
-/// Each version once, of the first suite that has it.
+/// Returns each version once, from the first suite that has it.
 fn versions_in_order(kernel: &str, known: Vec<[String; 3]>) -> Vec<Candidate> {
     let mut known = known;
-    // Stable: what is equal keeps the order of the suites.
+    // The sort is stable: equal versions keep the order of the suites.
     known.sort_by(|a, b| compare_versions(&a[0], &b[0]));
     known.dedup_by(|later, first| compare_versions(&later[0], &first[0]) == Ordering::Equal);
     let candidate = |[version, suite, package]: [String; 3]| Candidate::Package {
@@ -197,7 +193,7 @@ fn versions_in_order(kernel: &str, known: Vec<[String; 3]>) -> Vec<Candidate> {
     known.into_iter().map(candidate).collect()
 }
 
-/// Whether good and bad are both names of kernels of the matrix.
+/// Returns whether good and bad both name kernels of the matrix.
 pub fn are_named(known: &[String], good: &str, bad: &str) -> bool {
     [good, bad].iter().all(|wanted| known.iter().any(|name| name == wanted))
 }
@@ -208,13 +204,13 @@ mod tests {
 
     const KNOWN: [&str; 6] = ["5.10", "6.1", "6.12", "6.12-kasan", "7.2", "debian-trixie"];
 
-    fn labels(row: &Row) -> Vec<&str> {
+    fn labels(row: &CandidateRange) -> Vec<&str> {
         row.candidates.iter().map(Candidate::label).collect()
     }
 
-    fn matrix(chosen: &[&str], good: &str, bad: &str) -> Result<Row> {
+    fn matrix(chosen: &[&str], good: &str, bad: &str) -> Result<CandidateRange> {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        Row::of_matrix(&owned(&KNOWN), &owned(chosen), good, bad)
+        CandidateRange::of_matrix(&owned(&KNOWN), &owned(chosen), good, bad)
     }
 
     #[test]
@@ -233,9 +229,9 @@ mod tests {
     fn what_cannot_be_ordered_is_refused() {
         let check = |good, bad, expect: &str| {
             let error = matrix(&[], good, bad).unwrap_err();
-            assert!(error.is::<Refused>() && error.to_string().contains(expect), "{error}");
+            assert!(error.is::<BisectError>() && error.to_string().contains(expect), "{error}");
         };
-        check("6.1", "debian-trixie", "the name `debian-trixie` says no version");
+        check("6.1", "debian-trixie", "cannot order the kernel `debian-trixie`");
         check("6.1", "6.1", "the same kernel");
     }
 
@@ -250,12 +246,12 @@ mod tests {
         ];
         let known = known.map(|(version, suite)| [version, suite, "p"].map(str::to_owned)).to_vec();
         let all = versions_in_order("6.12", known);
-        let row = Row::between(all.clone(), "6.12.94-1", "6.12.107-1").unwrap();
+        let row = CandidateRange::between(all.clone(), "6.12.94-1", "6.12.107-1").unwrap();
         assert_eq!(labels(&row), ["6.12.94-1", "6.12.100-1", "6.12.107-1"]);
         assert_eq!(row.candidates[2].to_string(), "6.12.107-1 of Debian trixie");
-        let error = Row::between(all, "6.12.95-1", "6.12.107-1").unwrap_err();
+        let error = CandidateRange::between(all, "6.12.95-1", "6.12.107-1").unwrap_err();
         let text = error.to_string();
-        assert!(error.is::<Refused>(), "{error}");
+        assert!(error.is::<BisectError>(), "{error}");
         assert!(
             text.contains("`6.12.95-1` is not among") && text.contains("`6.12.9-1`, `6.12.94-1`"),
             "{text}"

@@ -1,29 +1,31 @@
-//! What a bisection came to, for a person and as JSON.
+//! The result of a bisection, as text and as JSON.
 
 use super::{
     candidates::Candidate,
     judge::Verdict,
     odds::{Rate, any_wrong, percent},
 };
+use crate::host::whole::write_whole;
+use anyhow::Result;
 use serde::Serialize;
-use std::fmt;
+use std::{fmt, path::Path};
 
-/// The end of a bisection.
+/// The result of a bisection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Conclusion {
-    /// Whether something broke; else it was mended.
+    /// Whether something broke; otherwise it was fixed.
     pub breaks: bool,
-    /// The first that has changed; several, if it may be any of these, since they were skipped.
+    /// The first changed candidate; several if skipped ones leave the choice open.
     #[serde(serialize_with = "texts")]
     pub first: Vec<Candidate>,
-    /// The last that has not, where candidates are a row.
+    /// The last unchanged candidate; `None` for commits.
     #[serde(serialize_with = "text")]
     pub before: Option<Candidate>,
-    /// How often the bad end fails.
+    /// The failure rate of the bad end.
     pub rate: Rate,
-    /// The probability that something else is named than what is right: that of the good verdicts.
+    /// The probability that `first` is wrong because any good verdict is.
     pub wrong: f64,
-    /// Every verdict, in the order of asking.
+    /// Every verdict, in the order in which they were needed.
     pub verdicts: Vec<Judged>,
 }
 
@@ -32,11 +34,16 @@ pub struct Conclusion {
 pub struct Judged {
     /// The kernel.
     pub kernel: String,
-    /// What it came to.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Conclusion {
+    /// Writes it to `bisect.json` in the directory of its results.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        write_whole(&directory.join("bisect.json"), serde_json::to_string_pretty(self)? + "\n")
+    }
+
     pub(super) fn of(
         judged: &[(Candidate, Verdict)],
         breaks: bool,
@@ -53,7 +60,7 @@ impl Conclusion {
         Conclusion { breaks, first, before, rate, wrong, verdicts: verdicts.collect() }
     }
 
-    /// Whether one is named.
+    /// Returns whether exactly one candidate is named.
     pub fn is_exact(&self) -> bool {
         self.first.len() == 1
     }
@@ -63,26 +70,21 @@ impl fmt::Display for Conclusion {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [changed, unchanged] = if self.breaks { ["bad", "good"] } else { ["good", "bad"] };
         match &self.first[..] {
-            [one] => writeln!(out, "the first {changed} one is {one}")?,
+            [one] => writeln!(out, "first {changed}: {one}")?,
             several => {
-                writeln!(out, "the first {changed} one is one of these {}:", several.len())?;
+                writeln!(out, "first {changed}: one of these {}:", several.len())?;
                 several.iter().try_for_each(|one| writeln!(out, "  {one}"))?;
             }
         }
         if let Some(before) = &self.before {
-            writeln!(out, "the last {unchanged} one is {before}")?;
+            writeln!(out, "last {unchanged}: {before}")?;
         }
         for judged in &self.verdicts {
             if let Verdict::Skipped { reason } = &judged.verdict {
                 writeln!(out, "skipped: {}: {reason}", judged.kernel)?;
             }
         }
-        write!(
-            out,
-            "{}; that something else is right has a probability of at most {} %",
-            self.rate,
-            percent(self.wrong)
-        )
+        write!(out, "{}; the probability that this is wrong is at most {} %", self.rate, percent(self.wrong))
     }
 }
 

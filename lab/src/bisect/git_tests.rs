@@ -1,5 +1,5 @@
-//! `git bisect run` of a real git, on real repositories of a few commits. What stands for a kernel here
-//! is a file; that kernels are built and booted in between is shown where the whole lab runs.
+//! `git bisect run` on real repositories of a few commits. A file stands for the kernel; the tests of the
+//! whole lab also build and boot kernels.
 
 use super::*;
 use crate::host::interrupt::Interrupted;
@@ -14,7 +14,7 @@ struct Repository {
 }
 
 impl Repository {
-    /// Whose commits have a file `kernel` with these contents.
+    /// Creates a repository whose commits have a file `kernel` with these contents.
     fn of(contents: &[&str]) -> Repository {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path().join("cache")).unwrap();
@@ -45,7 +45,7 @@ impl Repository {
         Commits::open(&self.cache, &self.path(), || {}).unwrap()
     }
 
-    /// Everything in the repository but its objects: names, contents, the state of its files.
+    /// Returns the state of the repository except its objects: references, configuration, files.
     fn state(&self) -> Vec<String> {
         let asked: [&[&str]; 4] = [
             &["status", "--porcelain=v2", "--branch"],
@@ -60,7 +60,7 @@ impl Repository {
         state
     }
 
-    /// The numbers of the commits that are found by what the file says, and of those that were asked.
+    /// Bisects by the contents of the file. Returns the numbers of the commits found and of those tested.
     fn bisect(&self, early: usize, late: usize) -> (BTreeSet<usize>, Vec<usize>) {
         let commits = self.open();
         let number = |commit: &Commit| self.commits.iter().position(|id| *id == commit.id).unwrap();
@@ -92,7 +92,7 @@ fn git_finds_the_first_bad_commit_and_the_repository_is_as_it_was() {
     let (found, asked) = repository.bisect(0, 39);
     assert_eq!(found, BTreeSet::from([23]));
     assert!(asked.len() <= 6, "{asked:?}");
-    // Once more, where the first one left its state.
+    // Again, with the state that the first bisection left.
     assert_eq!(repository.bisect(0, 39).0, BTreeSet::from([23]));
     assert_eq!(repository.state(), before);
     assert_eq!(fs::read_to_string(repository.path().join("kernel")).unwrap(), "in the middle of some work");
@@ -127,7 +127,7 @@ fn an_error_of_the_lab_ends_it_and_the_next_one_works() {
     assert!(error.unwrap_err().is::<Interrupted>());
     assert_eq!(asked, 1);
     drop(commits);
-    // As a git that is killed leaves it.
+    // As left by a killed git.
     let tree = repository.open().tree().to_owned();
     fs::write(tree.join(".git/index.lock"), "").unwrap();
     fs::write(tree.join("left.o"), "").unwrap();
@@ -142,12 +142,15 @@ fn what_is_no_commit_or_no_repository_is_refused() {
     let commits = repository.open();
     for wrong in ["no-such", "--all", "HEAD~7", ""] {
         let error = commits.resolve(wrong).unwrap_err();
-        assert!(error.is::<Refused>() && error.to_string().contains("is no commit"), "{error:#}");
+        assert!(error.is::<BisectError>() && error.to_string().contains("is not a commit"), "{error:#}");
     }
     assert_eq!(commits.resolve("main").unwrap().id, repository.commits[0]);
     let empty = tempfile::tempdir().unwrap();
     let error = Commits::open(&repository.cache, empty.path(), || {}).unwrap_err();
-    assert!(error.is::<Refused>() && error.to_string().contains("is no git repository"), "{error:#}");
+    assert!(
+        error.is::<BisectError>() && error.to_string().contains("is not in a git repository"),
+        "{error:#}"
+    );
 }
 
 #[test]
@@ -167,7 +170,7 @@ fn a_log_names_the_commit_or_those_that_may_be_it() {
     };
     check("# bad: [aa] x\n# good: [bb] y\ngit bisect start\n", None);
     check("# bad: [aa] x\n# first bad commit: [aa] x [y]\n", Some(&["aa"]));
-    check("# first mended commit: [aa] x\n", Some(&["aa"]));
+    check("# first fixed commit: [aa] x\n", Some(&["aa"]));
     let skipped = "# only skipped commits left to test\n\
                    # possible first bad commit: [aa] x\n# possible first bad commit: [bb] y\n";
     check(skipped, Some(&["aa", "bb"]));

@@ -1,50 +1,50 @@
-//! Runs on one kernel → its [`Verdict`]: as many as the odds ask for, and no more.
+//! Runs a scenario on one kernel, as often as the odds require and no more, and returns its [`Verdict`].
 
 use super::{
     odds::{Confidence, Rate, runs_to_measure},
-    trial::{Failure, Sample},
+    trial::{Failure, RunOutcome},
 };
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 
-/// So many runs that tell nothing make a kernel one that cannot be tested.
-const NOTHINGS_MAX: u32 = 3;
+/// A kernel is skipped after this many inconclusive runs.
+const INCONCLUSIVE_MAX: u32 = 3;
 
-/// How sure verdicts are to be.
+/// The required confidence of verdicts.
 #[derive(Clone, Copy, Debug)]
-pub struct Sureness {
-    /// The least that a good verdict may have.
+pub struct Criteria {
+    /// The minimum confidence of a good verdict.
     pub confidence: Confidence,
-    /// How often it fails on a bad kernel, if that is not to be measured.
+    /// The failure rate on a bad kernel, if it is given instead of measured.
     pub assumed: Option<Rate>,
-    /// The most runs on one kernel.
+    /// The maximum number of runs per kernel.
     pub runs_max: u32,
-    /// Every failure counts, not only those that the bad end has.
+    /// Whether every failure counts, not only those seen at the bad end.
     pub any_failure: bool,
 }
 
-/// What a kernel came to.
+/// The verdict on a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It passed so many times in a row.
+    /// It passed enough times in a row.
     Good {
-        /// How many.
+        /// The number of passes.
         passes: u32,
-        /// The probability that a bad kernel does so; 1 where no rate was known yet.
+        /// The probability that a bad kernel passes this often; 1 if no rate was known yet.
         wrong: f64,
     },
     /// It failed.
     Bad {
-        /// How many runs did.
+        /// The number of runs that failed.
         failed: u32,
-        /// Of how many.
+        /// The number of runs.
         runs: u32,
-        /// In which ways, each once.
+        /// The distinct failures.
         failures: BTreeSet<Failure>,
     },
-    /// It cannot be told.
+    /// It cannot be determined.
     Skipped {
         /// Why.
         reason: String,
@@ -58,7 +58,7 @@ impl fmt::Display for Verdict {
                 let times = if *passes == 1 { "once" } else { &format!("{passes} times in a row") };
                 write!(out, "good: passed {times}")?;
                 let wrong = super::odds::percent(*wrong);
-                write!(out, ", as a bad one does with a probability of {wrong} %")
+                write!(out, ", which a bad kernel does with a probability of {wrong} %")
             }
             Verdict::Bad { failed, runs, failures } => {
                 let reason = failures.first().map(|failure| failure.reason.as_str()).unwrap_or_default();
@@ -69,26 +69,26 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What is known of the failure, from the bad end.
+/// The properties of the failure, measured on the bad end.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// How often it happens.
+    /// Its rate.
     pub rate: Rate,
-    /// How many passes in a row make a good verdict.
+    /// The number of consecutive passes that make a good verdict.
     pub passes: u32,
     fingerprints: BTreeSet<String>,
 }
 
 impl Known {
-    /// By the verdict on the bad end.
-    pub fn of(sureness: &Sureness, failed: u32, runs: u32, failures: &BTreeSet<Failure>) -> Result<Known> {
+    /// Derives it from the verdict on the bad end.
+    pub fn of(sureness: &Criteria, failed: u32, runs: u32, failures: &BTreeSet<Failure>) -> Result<Known> {
         let rate = sureness.assumed.unwrap_or(Rate::Measured { failed, runs });
         let fingerprints = failures.iter().map(|failure| failure.fingerprint.clone()).collect();
         match rate.passes_needed(sureness.confidence).filter(|passes| *passes <= sureness.runs_max) {
             Some(passes) => Ok(Known { rate, passes, fingerprints }),
             None => bail!(
-                "{rate}: to be sure by {} of one that passes takes more than {} runs a kernel; lower \
-                 --confidence, or raise --runs",
+                "{rate}: a confidence of {} needs more than {} passes per kernel; lower --confidence or raise \
+                 --runs",
                 sureness.confidence.probability(),
                 sureness.runs_max
             ),
@@ -96,8 +96,9 @@ impl Known {
     }
 }
 
-/// Runs the scenario on one kernel so many times, or until one does not pass.
-pub(super) type Runs<'a> = dyn FnMut(u32, bool) -> Result<Vec<Sample>> + 'a;
+/// Runs the scenario on one kernel the given number of times; if the flag is set, only until a run does
+/// not pass.
+pub(super) type Runs<'a> = dyn FnMut(u32, bool) -> Result<Vec<RunOutcome>> + 'a;
 
 #[derive(Default)]
 struct Tally {
@@ -109,21 +110,21 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, samples: Vec<Sample>) -> Result<()> {
+    fn add(&mut self, samples: Vec<RunOutcome>) -> Result<()> {
         if samples.is_empty() {
-            bail!("a scenario ran and left no result");
+            bail!("a scenario ran without leaving a result");
         }
         for sample in samples {
             match sample {
-                Sample::Passed => self.passed += 1,
-                Sample::Failed(failure) => {
+                RunOutcome::Passed => self.passed += 1,
+                RunOutcome::Failed(failure) => {
                     self.failed += 1;
                     self.failures.insert(failure);
                 }
-                Sample::Unsupported(reason) => self.untestable = Some(format!("unsupported: {reason}")),
-                Sample::Nothing(reason) => {
+                RunOutcome::Unsupported(reason) => self.untestable = Some(format!("unsupported: {reason}")),
+                RunOutcome::Nothing(reason) => {
                     self.nothings += 1;
-                    if self.nothings >= NOTHINGS_MAX {
+                    if self.nothings >= INCONCLUSIVE_MAX {
                         self.untestable = Some(reason);
                     }
                 }
@@ -137,11 +138,11 @@ impl Tally {
     }
 }
 
-/// The verdict on the bad end, with the rate of its failures.
-pub(super) fn measure(sureness: &Sureness, runs: &mut Runs<'_>) -> Result<Verdict> {
+/// Returns the verdict on the bad end, with its failure rate.
+pub(super) fn measure(sureness: &Criteria, runs: &mut Runs<'_>) -> Result<Verdict> {
     if sureness.assumed.is_some() {
-        // With a rate that is given, one failure says all, whatever it is.
-        let any = Sureness { any_failure: true, ..*sureness };
+        // With a given rate, a single failure of any kind is enough.
+        let any = Criteria { any_failure: true, ..*sureness };
         return judge(&any, &Known::of(&any, 0, 0, &BTreeSet::new())?, runs);
     }
     let mut tally = Tally::default();
@@ -158,8 +159,8 @@ pub(super) fn measure(sureness: &Sureness, runs: &mut Runs<'_>) -> Result<Verdic
     Ok(if tally.failed == 0 { Verdict::Good { passes: tally.passed, wrong: 1.0 } } else { tally.bad() })
 }
 
-/// The verdict on any other kernel.
-pub(super) fn judge(sureness: &Sureness, known: &Known, runs: &mut Runs<'_>) -> Result<Verdict> {
+/// Returns the verdict on any other kernel.
+pub(super) fn judge(sureness: &Criteria, known: &Known, runs: &mut Runs<'_>) -> Result<Verdict> {
     let mut tally = Tally::default();
     while tally.passed < known.passes {
         tally.add(runs(known.passes - tally.passed, true)?)?;
@@ -169,7 +170,7 @@ pub(super) fn judge(sureness: &Sureness, known: &Known, runs: &mut Runs<'_>) -> 
             return Ok(tally.bad());
         }
         if let Some(other) = tally.failures.first() {
-            return Ok(Verdict::Skipped { reason: format!("it fails otherwise: {}", other.reason) });
+            return Ok(Verdict::Skipped { reason: format!("it fails differently: {}", other.reason) });
         }
         if let Some(reason) = tally.untestable {
             return Ok(Verdict::Skipped { reason });
@@ -182,25 +183,28 @@ pub(super) fn judge(sureness: &Sureness, known: &Known, runs: &mut Runs<'_>) -> 
 mod tests {
     use super::*;
 
-    fn failure(fingerprint: &str) -> Sample {
-        Sample::Failed(Failure { fingerprint: fingerprint.into(), reason: format!("{fingerprint} happened") })
+    fn failure(fingerprint: &str) -> RunOutcome {
+        RunOutcome::Failed(Failure {
+            fingerprint: fingerprint.into(),
+            reason: format!("{fingerprint} happened"),
+        })
     }
 
-    const SURE: Sureness =
-        Sureness { confidence: Confidence::NINETY_NINE, assumed: None, runs_max: 100, any_failure: false };
+    const SURE: Criteria =
+        Criteria { confidence: Confidence::NINETY_NINE, assumed: None, runs_max: 100, any_failure: false };
 
-    /// Runs that go as `script` says, a letter each: `.` passes, `?` tells nothing, `u` is unsupported,
-    /// any other is a failure of that name. What is behind a failure is not run where it is not wanted.
-    fn scripted(script: &str) -> impl FnMut(u32, bool) -> Result<Vec<Sample>> {
+    /// Returns scripted runs, one letter each: `.` passes, `?` is inconclusive, `u` is unsupported, any
+    /// other letter is a failure of that name. With `until_fail`, runs stop after the first non-pass.
+    fn scripted(script: &str) -> impl FnMut(u32, bool) -> Result<Vec<RunOutcome>> {
         let mut letters: Vec<char> = script.chars().rev().collect();
         move |runs, until_fail| {
             let mut samples = Vec::new();
             for _ in 0..runs {
                 let letter = letters.pop().expect("more runs than the test foresees");
                 samples.push(match letter {
-                    '.' => Sample::Passed,
-                    '?' => Sample::Nothing("lost".into()),
-                    'u' => Sample::Unsupported("no such thing".into()),
+                    '.' => RunOutcome::Passed,
+                    '?' => RunOutcome::Nothing("lost".into()),
+                    'u' => RunOutcome::Unsupported("no such thing".into()),
                     letter => failure(&letter.to_string()),
                 });
                 if until_fail && letter != '.' {
@@ -238,10 +242,10 @@ mod tests {
 
     #[test]
     fn good_takes_all_passes_and_bad_one_failure_of_the_known_kind() {
-        check(".........", "good: passed 9 times in a row, as a bad one does with a probability of 0.");
+        check(".........", "good: passed 9 times in a row, which a bad kernel does with a probability of 0.");
         check("....x", "bad: 1 of 5 failed: x happened");
         check("y", "bad: 1 of 1 failed: y happened");
-        check("..z", "skipped: it fails otherwise: z happened");
+        check("..z", "skipped: it fails differently: z happened");
         check("u", "skipped: unsupported: no such thing");
     }
 
@@ -254,14 +258,14 @@ mod tests {
 
     #[test]
     fn any_failure_counts_where_that_is_asked_for() {
-        let sureness = Sureness { any_failure: true, ..SURE };
+        let sureness = Criteria { any_failure: true, ..SURE };
         let verdict = judge(&sureness, &known("xxxx"), &mut scripted("z")).unwrap();
         assert!(matches!(verdict, Verdict::Bad { .. }), "{verdict}");
     }
 
     #[test]
     fn with_a_given_rate_one_failure_is_enough_at_the_bad_end() {
-        let sureness = Sureness { assumed: Some(Rate::Assumed(0.5)), ..SURE };
+        let sureness = Criteria { assumed: Some(Rate::Assumed(0.5)), ..SURE };
         let verdict = measure(&sureness, &mut scripted("...x")).unwrap();
         assert!(matches!(verdict, Verdict::Bad { failed: 1, runs: 4, .. }), "{verdict}");
         let verdict = measure(&sureness, &mut scripted(".......")).unwrap();
@@ -270,8 +274,8 @@ mod tests {
 
     #[test]
     fn more_runs_than_allowed_are_refused_in_time() {
-        let sureness = Sureness { runs_max: 20, ..SURE };
+        let sureness = Criteria { runs_max: 20, ..SURE };
         let error = Known::of(&sureness, 1, 20, &BTreeSet::new()).unwrap_err().to_string();
-        assert!(error.starts_with("1 of 20 runs fail: to be sure by 0.99"), "{error}");
+        assert!(error.starts_with("1 of 20 runs fail: a confidence of 0.99"), "{error}");
     }
 }

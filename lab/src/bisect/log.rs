@@ -1,21 +1,21 @@
-//! Verdicts that are there already: what a bisection that was cut off had found is not run again.
+//! Stored verdicts, so that an interrupted bisection does not test kernels again.
 //!
-//! The log is a file in the cache, named by all that the verdicts depend on and that a person may have
-//! changed meanwhile: the scenario, the kernels' descriptions, what is asked. A line is a verdict, written
-//! the moment it is there. With the end of the bisection the log goes.
+//! The log is a file in the cache. Its name depends on all inputs of the verdicts that the user may have
+//! changed: the scenario, the kernels' descriptions, the arguments. Each line is a verdict, appended as
+//! soon as it is known. The log is removed at the end of the bisection.
 
 use super::judge::Verdict;
 use crate::cache::{Cache, KeyBuilder};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use fs_err::{self as fs, File};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs::{self, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
 };
 
-/// Verdicts by what their kernels are called.
+/// Verdicts by the names of kernels.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -29,43 +29,42 @@ struct Line {
 }
 
 impl Log {
-    /// What is in the cache of a bisection with these inputs; nothing, if `anew`.
-    pub fn open(cache: &Cache, inputs: &[(&str, Vec<u8>)], anew: bool) -> Result<Log> {
+    /// Opens the log of a bisection with these inputs; an empty one if `restart`.
+    pub fn open(cache: &Cache, inputs: &[(&str, Vec<u8>)], restart: bool) -> Result<Log> {
         let key = inputs.iter().fold(KeyBuilder::default(), |key, (name, bytes)| key.input(name, bytes));
         let path = cache.directory("bisect")?.join(format!("{}.log", key.finish("verdicts").as_str()));
-        if anew {
+        if restart {
             remove(&path)?;
         }
-        // The last line may be cut off, as the lab was.
+        // The last line may be truncated if the lab was killed.
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
         let verdicts = lines.map(|line| (line.kernel, line.verdict)).collect();
         Ok(Log { path, verdicts })
     }
 
-    /// How many verdicts there are.
+    /// Returns the number of verdicts.
     pub fn count(&self) -> usize {
         self.verdicts.len()
     }
 
-    /// The verdict on a kernel, if there is one.
+    /// Returns the verdict on a kernel, if there is one.
     pub fn get(&self, kernel: &str) -> Option<&Verdict> {
         self.verdicts.get(kernel)
     }
 
-    /// Keeps a verdict.
+    /// Stores a verdict.
     pub fn add(&mut self, kernel: &str, verdict: &Verdict) -> Result<()> {
         let line = Line { kernel: kernel.to_owned(), verdict: verdict.clone() };
-        // The newline in front ends one that was cut off.
+        // The leading newline ends a truncated line.
         let text = format!("\n{}\n", serde_json::to_string(&line)?);
-        let file = OpenOptions::new().create(true).append(true).open(&self.path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write `{}`", self.path.display()))?;
+        let mut file = File::options().create(true).append(true).open(&self.path)?;
+        file.write_all(text.as_bytes())?;
         self.verdicts.insert(line.kernel, line.verdict);
         Ok(())
     }
 
-    /// Is done with.
+    /// Removes the log at the end of the bisection.
     pub fn finish(&self) -> Result<()> {
         remove(&self.path)
     }
@@ -73,19 +72,16 @@ impl Log {
 
 fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 /// The names and contents of the files of a directory, to be an input.
 pub fn content_of(directory: &Path) -> Result<Vec<u8>> {
-    let read = || format!("cannot read `{}`", directory.display());
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory).with_context(read)? {
-        let path = entry.with_context(read)?.path();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
         if path.is_file() {
             files.push(path);
         }
@@ -95,7 +91,7 @@ pub fn content_of(directory: &Path) -> Result<Vec<u8>> {
     for path in files {
         content.extend_from_slice(path.as_os_str().as_encoded_bytes());
         content.push(0);
-        content.extend(fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?);
+        content.extend(fs::read(&path)?);
         content.push(0);
     }
     Ok(content)
@@ -109,12 +105,12 @@ mod tests {
     fn verdicts_outlive_the_lab_until_it_is_done_with_them() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path()).unwrap();
-        let open = |scenario: &str, anew| Log::open(&cache, &[("s", scenario.into())], anew).unwrap();
+        let open = |scenario: &str, restart| Log::open(&cache, &[("s", scenario.into())], restart).unwrap();
         let good = Verdict::Good { passes: 3, wrong: 0.0089 };
         let skipped = Verdict::Skipped { reason: "it does not build".into() };
         let mut log = open("a", false);
         log.add("6.1", &good).unwrap();
-        let mut cut = OpenOptions::new().append(true).open(&log.path).unwrap();
+        let mut cut = File::options().append(true).open(&log.path).unwrap();
         cut.write_all(b"{\"kernel\":\"6.12\",\"verd").unwrap();
         open("a", false).add("7.2", &skipped).unwrap();
         let again = open("a", false);

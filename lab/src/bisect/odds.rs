@@ -1,55 +1,55 @@
-//! Runs that passed or failed → how sure a verdict is. Nothing but mathematics.
+//! Computes how sure a verdict is from the number of runs that passed and failed.
 //!
-//! A kernel that was seen to fail is bad, for a good one is taken never to fail in this way. One that
-//! only passed may be bad all the same, and pass because the scenario fails now and then. How often it
-//! fails on a bad kernel is measured at the bad end, or given. Of a measured rate only so much is known
-//! as its runs tell: `p` has the distribution Beta(failed + ½, passed + ½) (Jeffreys' prior), and `n`
-//! passes in a row have the probability E[(1 - p)^n], the product of (b + i) / (a + b + i) for i below
-//! `n`. That holds whenever the measuring was stopped, since a likelihood does not know why it ends.
+//! A kernel that fails is bad: a good kernel is assumed never to fail in this way. A kernel that only
+//! passed may still be bad if the scenario fails only sometimes. Its failure rate on a bad kernel is
+//! measured at the bad end, or given. A measured rate is uncertain: `p` has the distribution
+//! Beta(a, b) with a = failed + ½ and b = passed + ½ (Jeffreys' prior), and `n` passes in a row have the
+//! probability E[(1 - p)^n], the product of (b + i) / (a + b + i) for i below `n`. This holds whatever
+//! rule stopped the measurement, since the likelihood does not depend on it.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// As many failures tell the rate well enough.
+/// This many failures determine the rate well enough.
 const FAILURES_ENOUGH: u32 = 8;
 
-/// After as many runs, all of which failed, it is taken to fail nearly always.
+/// If this many runs all fail, the scenario is taken to fail nearly always.
 pub const RUNS_AT_FIRST: u32 = 4;
 
-/// No verdict takes more passes in a row.
+/// The maximum number of consecutive passes for a verdict.
 const PASSES_MAX: u32 = 1_000_000;
 
-/// How often the scenario fails on a bad kernel.
+/// The failure rate of the scenario on a bad kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// As it came out at the bad end.
+    /// Measured at the bad end.
     Measured {
         /// Runs that failed.
         failed: u32,
         /// All runs that passed or failed.
         runs: u32,
     },
-    /// As somebody says, above 0 and at most 1.
+    /// Given by the user: above 0 and at most 1.
     Assumed(f64),
 }
 
 impl Rate {
-    /// The probability that a bad kernel passes so many times in a row.
+    /// Returns the probability that a bad kernel passes this many times in a row.
     pub fn miss(&self, passes: u32) -> f64 {
         self.misses().nth(passes as usize).unwrap_or(0.0)
     }
 
-    /// How many passes in a row a good verdict takes, so that a bad kernel is missed with a probability
-    /// of at most 1 - `confidence`. `None` if it is more than anyone can run.
+    /// Returns the number of consecutive passes for a good verdict, so that a bad kernel is missed with a
+    /// probability of at most 1 - `confidence`. `None` if there is no such number below a million.
     pub fn passes_needed(&self, confidence: Confidence) -> Option<u32> {
         let wrong_at_most = 1.0 - confidence.0;
         let enough = self.misses().take(PASSES_MAX as usize).position(|miss| miss <= wrong_at_most + 1e-12);
-        // Without a run there is no verdict, whatever the odds.
+        // A verdict takes at least one run, whatever the odds.
         enough.and_then(|passes| u32::try_from(passes).ok()).map(|passes| passes.max(1))
     }
 
-    /// The probabilities that a bad kernel passes 0, 1, 2… times in a row.
+    /// Returns the probabilities that a bad kernel passes 0, 1, 2… times in a row.
     fn misses(&self) -> impl Iterator<Item = f64> {
         let rate = *self;
         let next = move |(passes, miss): (u32, f64)| {
@@ -71,24 +71,24 @@ impl fmt::Display for Rate {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rate::Measured { failed, runs } => write!(out, "{failed} of {runs} runs fail"),
-            Rate::Assumed(rate) => write!(out, "{} % of runs fail, as given", percent(*rate)),
+            Rate::Assumed(rate) => write!(out, "{} % of runs fail (assumed)", percent(*rate)),
         }
     }
 }
 
-/// How many more runs tell the rate, after so many of which so many failed; 0 when they do already.
-/// They double, so that a rare failure is not waited for in small steps.
+/// Returns how many more runs are needed to measure the rate, after `failed` of `runs` failed; 0 if none
+/// are. The number of runs doubles, so that a rare failure takes few rounds.
 pub fn runs_to_measure(failed: u32, runs: u32, runs_max: u32) -> u32 {
     let enough = failed >= FAILURES_ENOUGH || (failed == runs && runs >= RUNS_AT_FIRST);
     if enough { 0 } else { runs.max(RUNS_AT_FIRST).min(runs_max.saturating_sub(runs)) }
 }
 
-/// How sure a verdict has to be, above 0 and below 1.
+/// The required confidence of a verdict, above 0 and below 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// What verdicts have unless something else is asked for.
+    /// The default.
     pub const NINETY_NINE: Confidence = Confidence(0.99);
 
     /// The probability itself.
@@ -102,7 +102,8 @@ impl FromStr for Confidence {
 
     fn from_str(text: &str) -> Result<Confidence, String> {
         let number = probability(text).filter(|number| *number < 1.0);
-        let error = || format!("`{text}` is no confidence, expected a number above 0 and below 1, as 0.99");
+        let error =
+            || format!("`{text}` is not a confidence, expected a number above 0 and below 1, as 0.99");
         number.map(Confidence).ok_or_else(error)
     }
 }
@@ -111,7 +112,8 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rate, String> {
-        let error = || format!("`{text}` is no rate of failures, expected a number above 0 up to 1, as 0.2");
+        let error =
+            || format!("`{text}` is not a failure rate, expected a number above 0 and up to 1, as 0.2");
         probability(text).map(Rate::Assumed).ok_or_else(error)
     }
 }
@@ -120,12 +122,12 @@ fn probability(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number| *number > 0.0 && *number <= 1.0)
 }
 
-/// The probability that one of several verdicts is wrong, by the probabilities of each: at most their sum.
+/// Returns an upper bound of the probability that any of several verdicts is wrong: the sum of theirs.
 pub fn any_wrong(wrong: impl IntoIterator<Item = f64>) -> f64 {
     wrong.into_iter().sum::<f64>().min(1.0)
 }
 
-/// A probability in per cent, with the figures that matter of it and never rounded to certainty.
+/// Formats a probability as a percentage, with its significant digits and never rounded to certainty.
 pub fn percent(probability: f64) -> String {
     let percent = 100.0 * probability;
     match percent {
@@ -171,7 +173,7 @@ mod tests {
         check(4, 4, "0.99", 3);
         check(4, 4, "0.9", 1);
         check(1, 1, "0.99", 14);
-        // As if it were exactly a half it would be 7.
+        // With a rate of exactly one half it would be 7.
         check(8, 16, "0.99", 9);
         check(500, 1000, "0.99", 7);
         let found = Rate::Measured { failed: 4, runs: 4 }.miss(3);
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_beta_distribution_is_integrated_right() {
-        // The same by the trapezoidal rule, over the unnormalized density p^(a-1) (1-p)^(b-1).
+        // Integrates the unnormalized density p^(a-1) (1-p)^(b-1) by the trapezoidal rule.
         let (failed, runs, passes) = (5_u32, 12_u32, 6);
         let density =
             |p: f64| p.powf(f64::from(failed) - 0.5) * (1.0 - p).powf(f64::from(runs - failed) - 0.5);

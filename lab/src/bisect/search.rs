@@ -1,50 +1,53 @@
-//! A row of candidates whose ends differ → the place where it changes. Knows nothing of kernels.
+//! Finds the change in a row of candidates whose ends differ. Knows nothing of kernels.
 
 use anyhow::Result;
 
-/// What one candidate came to.
+/// The result of trying one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The same as the early end.
+    /// Like the early end.
     Early,
-    /// The same as the late end.
+    /// Like the late end.
     Late,
     /// Neither: it cannot be tested.
     Skip,
 }
 
-/// Where it changes. What lies between the two was skipped.
+/// The boundary. Candidates between the two were skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The last that is known to be as the early end.
+    /// The last candidate known to be like the early end.
     pub early: usize,
-    /// The first that is known to be as the late end.
+    /// The first candidate known to be like the late end.
     pub late: usize,
 }
 
-/// How far a search is, for whoever waits for it.
+/// The remainder of a search, for progress messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// Candidates of which any may be the first that changed.
+pub struct Remaining {
+    /// The number of candidates that may be the first changed one.
     pub candidates: usize,
-    /// About so many have to be tried to know which.
+    /// The approximate number of tries needed.
     pub tries: u32,
 }
 
-impl Left {
-    /// When one of so many changed it.
-    pub fn of(candidates: usize) -> Left {
-        Left { candidates, tries: candidates.max(1).next_power_of_two().trailing_zeros() }
+impl Remaining {
+    /// Returns what is left if one of `candidates` is the change.
+    pub fn of(candidates: usize) -> Remaining {
+        Remaining { candidates, tries: candidates.max(1).next_power_of_two().trailing_zeros() }
     }
 }
 
-/// Searches `count` candidates, the first and the last of which are known to differ. `try_one` is asked
-/// for each at most once.
-pub(super) fn search(count: usize, mut try_one: impl FnMut(usize, Left) -> Result<Answer>) -> Result<Found> {
+/// Searches `count` candidates, the first and the last of which are known to differ. Calls `try_one` at
+/// most once per candidate.
+pub(super) fn search(
+    count: usize,
+    mut try_one: impl FnMut(usize, Remaining) -> Result<Answer>,
+) -> Result<Found> {
     let (mut early, mut late) = (0, count.saturating_sub(1));
     let mut skipped = vec![false; count];
     while let Some(next) = middle(early, late, &skipped) {
-        match try_one(next, Left::of(late - early))? {
+        match try_one(next, Remaining::of(late - early))? {
             Answer::Early => early = next,
             Answer::Late => late = next,
             Answer::Skip => skipped[next] = true,
@@ -53,7 +56,7 @@ pub(super) fn search(count: usize, mut try_one: impl FnMut(usize, Left) -> Resul
     Ok(Found { early, late })
 }
 
-/// The untried candidate that is nearest to the middle of what is left.
+/// Returns the untried candidate nearest to the middle of the remaining range.
 fn middle(early: usize, late: usize, skipped: &[bool]) -> Option<usize> {
     let middle = early + (late - early) / 2;
     (early + 1..late).filter(|&place| !skipped[place]).min_by_key(|place| place.abs_diff(middle))
@@ -94,10 +97,10 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told() {
-        assert_eq!(Left::of(1), Left { candidates: 1, tries: 0 });
-        assert_eq!(Left::of(2).tries, 1);
-        assert_eq!(Left::of(5).tries, 3);
-        assert_eq!(Left::of(1024).tries, 10);
+        assert_eq!(Remaining::of(1), Remaining { candidates: 1, tries: 0 });
+        assert_eq!(Remaining::of(2).tries, 1);
+        assert_eq!(Remaining::of(5).tries, 3);
+        assert_eq!(Remaining::of(1024).tries, 10);
     }
 
     #[test]
@@ -119,7 +122,7 @@ mod tests {
             prop_assert!((found.early + 1..found.late).all(|place| skipped.contains(&place)));
             if skipped.is_empty() {
                 prop_assert_eq!(found.late, change);
-                prop_assert!(tries <= Left::of(count).tries as usize);
+                prop_assert!(tries <= Remaining::of(count).tries as usize);
             }
         }
     }

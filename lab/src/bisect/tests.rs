@@ -1,16 +1,16 @@
-//! Bisections of rows, with verdicts that a script gives.
+//! Bisections of rows, with scripted verdicts.
 
 use super::*;
 use crate::cache::Cache;
 use odds::{Confidence, Rate};
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
-const SURE: Sureness =
-    Sureness { confidence: Confidence::NINETY_NINE, assumed: None, runs_max: 100, any_failure: false };
+const SURE: Criteria =
+    Criteria { confidence: Confidence::NINETY_NINE, assumed: None, runs_max: 100, any_failure: false };
 
-fn row(count: usize, breaks: bool) -> Row {
+fn row(count: usize, breaks: bool) -> CandidateRange {
     let candidates = (0..count).map(|number| Candidate::Named(number.to_string())).collect();
-    Row { candidates, breaks }
+    CandidateRange { candidates, breaks }
 }
 
 fn bad(failed: u32, runs: u32) -> Verdict {
@@ -23,10 +23,10 @@ fn good() -> Verdict {
 }
 
 fn skipped() -> Verdict {
-    Verdict::Skipped { reason: "it cannot be built".into() }
+    Verdict::Skipped { reason: "build failed".into() }
 }
 
-/// What a bisection says and comes to; a letter is what a candidate is: good, bad, skipped, error.
+/// A bisection's result and messages. Each letter is a candidate: good, bad, skipped, or `!` for an error.
 struct Ran {
     result: Result<Conclusion>,
     tried: Vec<String>,
@@ -70,18 +70,17 @@ fn the_first_bad_one_is_named_with_its_odds() {
     let conclusion = ran.result.unwrap().to_string();
     assert_eq!(
         conclusion,
-        "the first bad one is 4\nthe last good one is 3\n4 of 4 runs fail; that something else is right \
-         has a probability of at most 1.8 %"
+        "first bad: 4\nlast good: 3\n4 of 4 runs fail; the probability that this is wrong is at most 1.8 %"
     );
     assert_eq!(ran.tried, ["7", "0", "3", "5", "4"]);
-    assert!(ran.told.contains("testing 3 (7 left, about 3 to be tried)"), "{}", ran.told);
-    assert!(ran.told.contains("4 of 4 runs fail; a good verdict takes 3 in a row"), "{}", ran.told);
+    assert!(ran.told.contains("testing 3 (7 left, about 3 to test)"), "{}", ran.told);
+    assert!(ran.told.contains("4 of 4 runs fail; a good verdict takes 3 passes in a row"), "{}", ran.told);
 }
 
 #[test]
 fn what_was_mended_is_found_as_well() {
     let conclusion = ran(&fresh().1, "bbbgg", false).result.unwrap().to_string();
-    assert!(conclusion.starts_with("the first good one is 3\nthe last bad one is 2\n"), "{conclusion}");
+    assert!(conclusion.starts_with("first good: 3\nlast bad: 2\n"), "{conclusion}");
 }
 
 #[test]
@@ -89,23 +88,20 @@ fn skipped_ones_may_hide_it() {
     let conclusion = ran(&fresh().1, "ggssbb", true).result.unwrap();
     assert!(!conclusion.is_exact());
     let text = conclusion.to_string();
-    assert!(
-        text.starts_with("the first bad one is one of these 3:\n  2\n  3\n  4\nthe last good one is 1\n"),
-        "{text}"
-    );
-    assert!(text.contains("skipped: 2: it cannot be built"), "{text}");
+    assert!(text.starts_with("first bad: one of these 3:\n  2\n  3\n  4\nlast good: 1\n"), "{text}");
+    assert!(text.contains("skipped: 2: build failed"), "{text}");
 }
 
 #[test]
 fn an_end_that_is_not_what_it_is_said_to_be_is_named() {
     let check = |letters, expect: &str| {
         let error = ran(&fresh().1, letters, true).result.unwrap_err();
-        assert!(error.is::<Refused>() && error.to_string().contains(expect), "{error:#}");
+        assert!(error.is::<BisectError>() && error.to_string().contains(expect), "{error:#}");
     };
     check("ggg", "`2` is not bad: it passed 3 times");
-    check("bbb", "`0` is not good: it fails, too: failed: count is 5");
-    check("ggs", "`2`, the bad end, cannot be tested: it cannot be built");
-    check("sgb", "`0`, the good end, cannot be tested");
+    check("bbb", "`0` is not good: it also fails: failed: count is 5");
+    check("ggs", "cannot test `2`, the bad end: build failed");
+    check("sgb", "cannot test `0`, the good end");
 }
 
 #[test]
@@ -125,7 +121,7 @@ fn one_that_was_cut_off_goes_on_where_it_stopped() {
     assert_eq!(first.tried, ["7", "0", "3", "5", "4"]);
     let second = ran(&cache, "ggggbbbb", true);
     assert_eq!(second.tried, ["4"]);
-    assert!(second.told.contains("3 (7 left, about 3 to be tried): good"), "{}", second.told);
+    assert!(second.told.contains("3 (7 left, about 3 to test): good"), "{}", second.told);
     let conclusion = second.result.unwrap();
     assert_eq!(conclusion.first, [Candidate::Named("4".into())]);
     assert!(matches!(conclusion.rate, Rate::Measured { failed: 4, runs: 4 }));
@@ -135,7 +131,8 @@ fn one_that_was_cut_off_goes_on_where_it_stopped() {
 fn a_kernel_that_cannot_be_built_is_skipped_and_a_full_disk_is_not_its_fault() {
     let verdict =
         does_not_build(anyhow::anyhow!("cannot build the kernel `6.12`: x\n  a.c:1: error: y\nz\nw"));
-    let expect = "it cannot be built: cannot build the kernel `6.12`: x; a.c:1: error: y; z";
+    let expect = "build failed: cannot build the kernel `6.12`: x; a.c:1: error: y; z";
     assert_eq!(verdict.unwrap(), Verdict::Skipped { reason: expect.into() });
-    assert!(does_not_build(anyhow::anyhow!("No space left on device")).is_err());
+    let full = anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    assert!(does_not_build(full.context("cannot build the kernel `6.12`")).is_err());
 }

@@ -1,60 +1,63 @@
-//! What is run on each kernel, and what one run tells.
+//! The scenario or reproducer that is run on each kernel, and the outcome of a run.
 
 use crate::{
-    cache::{Cache, KeyBuilder},
+    cache::KeyBuilder,
+    context::Lab,
+    host::outage::{DISK_FULL, Outage},
     kernel::Kernel,
     progress::Progress,
-    report::ScenarioResult,
-    repro::{self, Ready, Reproducer},
-    run::{Options, Prepared, prepare, run, schedule::Rounds, select::Selection},
-    scenario::{self, Found, Scenario},
-    verdict::Status,
+    repro::Ready,
+    reproducer::{self, Reproducer},
+    results::{Results, ScenarioResult, Status},
+    run::{Options, Prepared, Reporter, prepare, run, schedule::Rounds, select::Selection},
+    scenario::{self, Scenario, ScenarioFile},
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// So many characters of a reason are told; the rest is with the results.
+/// The maximum number of characters shown of a reason; the results have all of it.
 const REASON_MAX: usize = 160;
 
-/// What one run tells of a kernel.
+/// The outcome of one run on a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sample {
+pub enum RunOutcome {
     /// It passed.
     Passed,
-    /// It failed, and the kernel is why.
+    /// It failed because of the kernel.
     Failed(Failure),
-    /// This kernel cannot have it, and why.
+    /// The kernel does not support the scenario, and why.
     Unsupported(String),
-    /// Nothing, and why: events were lost, or the lab could not do its part.
+    /// Nothing, and why: events were lost, or the lab failed.
     Nothing(String),
 }
 
 /// A way to fail.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Failure {
-    /// The same for failures that are the same.
+    /// Identical for the same failure.
     pub fingerprint: String,
-    /// What happened, in a sentence.
+    /// Why it failed, in a sentence.
     pub reason: String,
 }
 
-/// What is run on each kernel.
+/// A scenario or reproducer that is run on each kernel.
 pub trait Trial {
     /// Its name, for messages.
     fn name(&self) -> &str;
 
-    /// Changes whenever what it runs does.
+    /// A digest of everything it runs.
     fn digest(&self) -> &str;
 
-    /// Runs it so often, or until it does not pass. What it leaves goes into a directory of this name.
-    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>>;
+    /// Runs it `runs` times, or with `until_fail` until it does not pass. Results go into a directory
+    /// `name`.
+    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<RunOutcome>>;
 }
 
-/// A scenario, which passes on a good kernel.
+/// A scenario that passes on good kernels.
 pub struct ScenarioTrial {
     name: String,
-    /// Of a matrix, one cell.
+    /// The text, with one cell of a matrix expanded.
     text: String,
     digest: String,
     results: PathBuf,
@@ -66,32 +69,19 @@ pub struct ScenarioTrial {
 impl ScenarioTrial {
     /// Builds the guest that `scenario` runs in. Results go below `results`.
     pub fn new(
-        cache: &Cache,
-        root: &Path,
-        (found, scenario): (Found, Scenario),
+        lab: &Lab,
+        (found, scenario): (ScenarioFile, Scenario),
         (results, jobs): (PathBuf, usize),
-        progress: &Progress,
     ) -> Result<ScenarioTrial> {
-        let text = scenario::bound(&found)?;
+        let text = scenario::stand_alone(&found)?;
         let digest = KeyBuilder::default().input("name", &found.name).input("text", &text).finish("scenario");
         let name = found.name.clone();
-        let options = Options {
-            root: root.to_owned(),
-            // Its kernel is put there each time.
-            selection: Selection::all(Vec::new(), vec![(found, scenario)]),
-            kernel_tree: None,
-            jobs,
-            results: results.clone(),
-            rounds: Rounds::One,
-            fail_fast: false,
-            forget_passes: true,
-            shuffle: None,
-            shard: None,
-            cases: None,
-        };
-        let prepared = prepare(cache, &options, progress)?;
+        // Each trial sets its kernel.
+        let selection = Selection::all(Vec::new(), vec![(found, scenario)]);
+        let options = Options { jobs, forget_passes: true, ..Options::new(&lab.root, selection, &results) };
+        let prepared = prepare(lab, &options)?;
         let digest = digest.as_str().to_owned();
-        Ok(ScenarioTrial { name, text, digest, results, prepared, options, progress: progress.clone() })
+        Ok(ScenarioTrial { name, text, digest, results, prepared, options, progress: lab.progress.clone() })
     }
 }
 
@@ -104,49 +94,35 @@ impl Trial for ScenarioTrial {
         &self.digest
     }
 
-    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>> {
+    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<RunOutcome>> {
         let scenarios = self.options.selection.scenarios.clone();
         let mut kernel = kernel.clone();
-        // Whether it is a known bug is not what is asked.
+        // A known bug counts as a failure here.
         kernel.spec.bugs.clear();
         self.options.selection = Selection::all(vec![kernel.name.clone()], scenarios);
         self.prepared.replace_kernels(kernel, &self.progress);
         self.options.results = self.results.join(name);
         self.options.rounds = rounds(runs);
         self.options.fail_fast = until_fail;
-        let (results, _) = run(&self.prepared, &self.options, &self.progress, |_, _| {})?;
-        Ok(results.scenarios.iter().map(|result| sample(result, &self.text)).collect())
+        let mut reporter = Reporter::new(&self.progress);
+        let (results, _) = run(&self.prepared, &self.options, |event| reporter.draw(&event))?;
+        samples(&results, &self.text)
     }
 }
 
-/// A failure from its file, which is seen again on a bad kernel.
+/// A reproducer whose failure recurs on bad kernels.
 pub struct ReproTrial {
     reproducer: Reproducer,
     digest: String,
-    cache: Cache,
-    root: PathBuf,
+    lab: Lab,
     results: PathBuf,
-    progress: Progress,
 }
 
 impl ReproTrial {
-    /// Results go below `results`.
-    pub fn new(
-        cache: &Cache,
-        root: &Path,
-        reproducer: Reproducer,
-        results: PathBuf,
-        progress: &Progress,
-    ) -> Result<ReproTrial> {
+    /// Creates a trial whose results go below `results`.
+    pub fn new(lab: &Lab, reproducer: Reproducer, results: PathBuf) -> Result<ReproTrial> {
         let digest = KeyBuilder::default().input("text", reproducer.to_yaml()?).finish("reproducer");
-        Ok(ReproTrial {
-            reproducer,
-            digest: digest.as_str().to_owned(),
-            cache: cache.clone(),
-            root: root.to_owned(),
-            results,
-            progress: progress.clone(),
-        })
+        Ok(ReproTrial { reproducer, digest: digest.as_str().to_owned(), lab: lab.clone(), results })
     }
 }
 
@@ -159,29 +135,41 @@ impl Trial for ReproTrial {
         &self.digest
     }
 
-    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<Sample>> {
-        let ready = Ready::new(&self.cache, &self.root, &self.reproducer, Some(kernel), &self.progress)?;
+    fn run(&mut self, kernel: &Kernel, name: &str, runs: u32, until_fail: bool) -> Result<Vec<RunOutcome>> {
+        let ready = Ready::new(&self.lab, &self.reproducer, Some(kernel))?;
         let results = self.results.join(name);
-        let (results, _) = ready.run(&results, rounds(runs), until_fail, &self.progress, |_, _| {})?;
-        Ok(results.scenarios.iter().map(|result| sample(result, &self.reproducer.scenario)).collect())
+        let mut reporter = Reporter::new(&self.lab.progress);
+        let (results, _) = ready.run(&results, rounds(runs), until_fail, |event| reporter.draw(&event))?;
+        samples(&results, &self.reproducer.scenario)
     }
 }
 
-/// One run carries no number.
+/// Returns the rounds for a number of runs; a single run has no repeat number.
 fn rounds(runs: u32) -> Rounds {
     if runs == 1 { Rounds::One } else { Rounds::Count(runs) }
 }
 
-/// What a result of the scenario with this text tells.
-fn sample(result: &ScenarioResult, scenario: &str) -> Sample {
+/// Classifies the results of the scenario with this text. A full disk is an error: it says nothing of the
+/// kernel, and must not be stored as a verdict on it.
+fn samples(results: &Results, scenario: &str) -> Result<Vec<RunOutcome>> {
+    let is_full =
+        |result: &&ScenarioResult| result.status == Status::LabError && result.reason.contains(DISK_FULL);
+    match results.scenarios.iter().find(is_full) {
+        Some(result) => Err(Outage(result.reason.clone()).into()),
+        None => Ok(results.scenarios.iter().map(|result| sample(result, scenario)).collect()),
+    }
+}
+
+/// Classifies a result of the scenario with this text.
+fn sample(result: &ScenarioResult, scenario: &str) -> RunOutcome {
     let shortened =
         |reason: &str| reason.lines().next().unwrap_or_default().chars().take(REASON_MAX).collect();
     let reason: String = shortened(&result.reason);
-    match (result.status, repro::Failure::of(result, scenario)) {
-        (Status::Passed, _) => Sample::Passed,
-        (Status::Unsupported, _) => Sample::Unsupported(reason),
-        (Status::Inconclusive, _) | (_, None) => Sample::Nothing(format!("{}: {reason}", result.status)),
-        (status, Some(failure)) => Sample::Failed(Failure {
+    match (result.status, reproducer::Failure::of(result, scenario)) {
+        (Status::Passed, _) => RunOutcome::Passed,
+        (Status::Unsupported, _) => RunOutcome::Unsupported(reason),
+        (Status::Inconclusive, _) | (_, None) => RunOutcome::Nothing(format!("{}: {reason}", result.status)),
+        (status, Some(failure)) => RunOutcome::Failed(Failure {
             fingerprint: failure.fingerprint,
             reason: format!("{status}: {reason}"),
         }),
@@ -191,9 +179,9 @@ fn sample(result: &ScenarioResult, scenario: &str) -> Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::{StepResult, fixture::result},
-        verdict::{Outcome, OutcomeStatus},
+    use crate::results::{
+        Outcome, OutcomeStatus, StepResult,
+        fixture::{result, results},
     };
 
     fn failed(step: bool, expectation: &str, reason: &str) -> ScenarioResult {
@@ -209,7 +197,7 @@ mod tests {
     #[test]
     fn failures_are_the_same_if_the_same_is_broken() {
         let check = |a: &ScenarioResult, b: &ScenarioResult, same| match (sample(a, ""), sample(b, "")) {
-            (Sample::Failed(a), Sample::Failed(b)) => {
+            (RunOutcome::Failed(a), RunOutcome::Failed(b)) => {
                 assert_eq!(a.fingerprint == b.fingerprint, same, "{a:?} {b:?}");
             }
             (a, b) => panic!("{a:?} {b:?}"),
@@ -222,10 +210,19 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_no_verdict_on_a_kernel() {
+        let reason = "cannot write the trace: No space left on device (os error 28)".to_owned();
+        let full = ScenarioResult { reason, ..result("a", Status::LabError) };
+        let error = samples(&results(vec![result("a", Status::Passed), full]), "").unwrap_err();
+        assert!(error.is::<Outage>(), "{error}");
+        assert_eq!(samples(&results(vec![result("a", Status::Passed)]), "").unwrap(), [RunOutcome::Passed]);
+    }
+
+    #[test]
     fn what_is_not_the_kernels_tells_nothing() {
-        assert_eq!(sample(&result("a", Status::Passed), ""), Sample::Passed);
-        assert!(matches!(sample(&result("a", Status::Unsupported), ""), Sample::Unsupported(_)));
-        assert!(matches!(sample(&result("a", Status::Inconclusive), ""), Sample::Nothing(_)));
-        assert!(matches!(sample(&result("a", Status::LabError), ""), Sample::Nothing(_)));
+        assert_eq!(sample(&result("a", Status::Passed), ""), RunOutcome::Passed);
+        assert!(matches!(sample(&result("a", Status::Unsupported), ""), RunOutcome::Unsupported(_)));
+        assert!(matches!(sample(&result("a", Status::Inconclusive), ""), RunOutcome::Nothing(_)));
+        assert!(matches!(sample(&result("a", Status::LabError), ""), RunOutcome::Nothing(_)));
     }
 }

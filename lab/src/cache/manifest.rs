@@ -1,36 +1,35 @@
-//! What an entry of the cache held when it was made, so that a damaged one is noticed.
+//! Records the files of a cache entry when it is made, so that a changed entry is detected.
 //!
-//! Sizes and times, not digests: asking costs a `stat` a file, on every run.
+//! It records sizes and times, not digests: the check costs one `stat` per file in every run.
 
-use anyhow::{Context, Result};
+use fs_err as fs;
 use std::{
-    fs, io,
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-/// The manifest's file in the entry.
+/// The file name of the manifest in the entry.
 const NAME: &str = ".manifest";
 
-/// Of a larger entry, such as a kernel's source, only its directory is looked for: whoever reads a
-/// missing file of it says so.
+/// The maximum number of recorded files. In a larger entry, such as a kernel's source, only the
+/// directory is checked: a reader that misses a file reports it.
 const FILES_MAX: usize = 1000;
 
-/// Writes the manifest of what is in `entry` now.
-pub(super) fn write(entry: &Path) -> Result<()> {
+/// Writes the manifest of the files that are in `entry` now.
+pub(super) fn write(entry: &Path) -> io::Result<()> {
     let mut files = Vec::new();
-    collect(entry, &mut files).with_context(|| format!("cannot read `{}`", entry.display()))?;
+    collect(entry, &mut files)?;
     let mut lines = String::new();
     if files.len() <= FILES_MAX {
         for file in files {
-            let line = line(entry, &file).with_context(|| format!("cannot read `{}`", file.display()))?;
-            lines += &line;
+            lines += &line(entry, &file)?;
         }
     }
-    fs::write(entry.join(NAME), lines).with_context(|| format!("cannot write in `{}`", entry.display()))
+    fs::write(entry.join(NAME), lines)
 }
 
-/// Whether `entry` is there, complete, and no file of it was changed.
+/// Returns whether `entry` exists, is complete, and has no changed file.
 pub(super) fn is_whole(entry: &Path) -> bool {
     let Ok(manifest) = fs::read_to_string(entry.join(NAME)) else { return false };
     manifest.split_inclusive('\n').all(|written| {
@@ -39,14 +38,14 @@ pub(super) fn is_whole(entry: &Path) -> bool {
     })
 }
 
-/// Size in bytes, seconds of its last change, path.
+/// Returns a line of the manifest: size in bytes, modification time in seconds, path.
 fn line(entry: &Path, file: &Path) -> io::Result<String> {
     let data = fs::symlink_metadata(file)?;
     let name = file.strip_prefix(entry).unwrap_or(file).to_string_lossy();
     Ok(format!("{} {} {name}\n", data.size(), data.mtime()))
 }
 
-/// Every file below `directory`, in no order, until there are too many.
+/// Collects the files below `directory`, in no particular order, until there are too many.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

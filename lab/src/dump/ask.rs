@@ -1,7 +1,6 @@
-//! A program under drgn as a child: a request in, an answer out, both JSON.
+//! Runs a program under drgn as a child process: a request in, an answer out, both JSON.
 //!
-//! It ends in time, says no more than it may, and dies with the lab; what it has to complain of is in
-//! the error.
+//! Its time and output are limited, and it dies with the lab. Errors contain its stderr.
 
 use super::Reply;
 use crate::host::{
@@ -19,17 +18,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a program may take. Opening a dump with its kernel takes half a second on an idle host.
+/// The time limit of a program. Opening a dump with its kernel takes half a second on an idle host.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The most bytes of an answer.
+/// The maximum size of an answer, in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
 
-/// The most bytes that are kept of what it complains of, and the lines of it that are shown.
+/// The maximum number of bytes kept of its stderr, and of lines shown.
 const COMPLAINTS_MAX: u64 = 64 << 10;
 const COMPLAINTS_SHOWN: usize = 12;
 
-/// Between looks at whether it has ended.
+/// The polling interval for its exit.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Runs `program` with `request` and reads its answer.
@@ -40,15 +39,15 @@ pub(super) fn ask<A: DeserializeOwned>(drgn: &Drgn, program: &str, request: &imp
     let said = talk(&mut command, &serde_json::to_vec(request)?, DEADLINE)?;
     if !said.status.success() {
         let complaints = String::from_utf8_lossy(&said.complaints);
-        bail!("drgn ended with {}\n{}", said.status, tail(&complaints, COMPLAINTS_SHOWN));
+        bail!("drgn failed: {}\n{}", said.status, tail(&complaints, COMPLAINTS_SHOWN));
     }
-    match serde_json::from_slice(&said.answer).context("drgn gave an answer that makes no sense")? {
+    match serde_json::from_slice(&said.answer).context("cannot parse drgn's answer")? {
         Reply::Answer(answer) => Ok(answer),
         Reply::Refused(reason) => bail!(reason),
     }
 }
 
-/// What a child said, and how it ended.
+/// The output and exit status of a child.
 struct Said {
     answer: Vec<u8>,
     complaints: Vec<u8>,
@@ -66,19 +65,19 @@ fn talk(command: &mut Command, request: &[u8], within: Duration) -> Result<Said>
         bail!("`{}` has no pipes", program.display());
     };
     thread::scope(|scope| {
-        // One that ends before it has read all says why.
+        // A child that exits before it has read everything reports why.
         scope.spawn(move || stdin.write_all(request).ok());
         let answer = scope.spawn(|| capped(stdout, ANSWER_MAX + 1));
         let complaints = scope.spawn(|| capped(stderr, COMPLAINTS_MAX));
         let status = wait(&mut child, Instant::now() + within);
         if status.is_err() {
-            // Its pipes close with it, and the threads end.
+            // Killing it closes its pipes, and the threads end.
             let _ = child.kill();
             let _ = child.wait();
         }
         let answer = answer.join().map_err(|_| anyhow::anyhow!("its reader panicked"))?;
         let complaints = complaints.join().map_err(|_| anyhow::anyhow!("its reader panicked"))?;
-        let (status, answer) = (status?, answer.context("cannot read what drgn answers")?);
+        let (status, answer) = (status?, answer.context("cannot read drgn's answer")?);
         if answer.len() as u64 > ANSWER_MAX {
             bail!("drgn's answer is larger than {} MiB", ANSWER_MAX >> 20);
         }
@@ -86,7 +85,7 @@ fn talk(command: &mut Command, request: &[u8], within: Duration) -> Result<Said>
     })
 }
 
-/// Reads at most `most` bytes; whoever goes on writing then meets a closed pipe.
+/// Reads at most `most` bytes, then closes the pipe.
 fn capped(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most).read_to_end(&mut bytes)?;
@@ -100,7 +99,7 @@ fn wait(child: &mut Child, until: Instant) -> Result<ExitStatus> {
         }
         interrupt::check()?;
         if Instant::now() > until {
-            bail!("drgn is not done after {} s", DEADLINE.as_secs());
+            bail!("drgn did not finish within {} s", DEADLINE.as_secs());
         }
         thread::sleep(TICK);
     }
@@ -124,7 +123,7 @@ mod tests {
     #[test]
     fn a_child_without_end_is_ended() {
         let error = sh("exec sleep 1000", Duration::from_millis(50)).err().unwrap();
-        assert!(error.to_string().contains("not done after"), "{error:#}");
+        assert!(error.to_string().contains("did not finish within"), "{error:#}");
     }
 
     #[test]

@@ -1,22 +1,19 @@
-//! The crash utility on a dump, for hosts without drgn: in a guest with a userland, which runs the same
-//! kernel, with the dump shared in.
+//! Reads a dump with the crash utility, for hosts without drgn: in a guest with a userland that runs the
+//! same kernel and shares the dump.
 //!
-//! crash knows nothing of the ring buffer, so it is asked for the newest sub-buffers of each CPU as for
-//! any other memory. What it takes to decode them is in the tracefs of the guest: events of modules and
-//! probes of the kernel that died are not, and have no names.
+//! crash has no command for the ring buffer, so the newest sub-buffers of each CPU are read as plain
+//! memory. The guest's tracefs provides the formats to decode them, except for events of modules and
+//! probes of the kernel that panicked: those have no names.
 
 use super::{
-    FoundDump, Part, RingBuffer,
+    FoundDump, RingBuffer, Section,
     session::{Session, VMCORE},
 };
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest, kernel,
-    machine::Machine,
-    progress::Progress,
-    recording::VMLINUX,
-    run::{boot_userland, machine_spec},
-    scenario::WantedUserland,
+    machine::{Machine, VMLINUX, boot_userland, machine_spec},
+    scenario::UserlandSpec,
 };
 use anyhow::{Context, Error, Result, bail};
 use protocol::{Reply, Request};
@@ -25,62 +22,62 @@ use std::{
     time::Duration,
 };
 
-/// The userland.
+/// The userland with crash.
 const USERLAND: &str = "debian";
 
-/// How long the guest may take for a file of tracefs.
+/// The time limit for reading a file of tracefs in the guest.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What crash is asked: the panic, the backtrace of the task that panicked with files and lines, the
+/// The commands to crash: the panic, the backtrace of the task that panicked with files and lines, the
 /// modules.
 const QUESTIONS: [&str; 3] = ["sys", "bt -l", "mod"];
 
-/// The most sub-buffers of a CPU that are asked for, the newest.
+/// The maximum number of sub-buffers read per CPU, the newest ones.
 const SUB_BUFFERS_MAX: usize = 8;
 
-/// Bits of a link that say something of the sub-buffer behind it, and those of a commit field that are a
-/// length, as in `ring_buffer.py`.
+/// The flag bits of a link between sub-buffers, and the length bits of a commit field, as in
+/// `ring_buffer.py`.
 const LINK_FLAGS: u64 = 3;
 const COMMIT_LENGTH: u64 = (1 << 20) - 1;
 
-/// Bytes before the data of a sub-buffer: its time and its commit field.
+/// The size in bytes of a sub-buffer's header: its timestamp and its commit field.
 const HEADER: usize = 16;
 
-/// What a guest found in a dump.
+/// The answers of crash about a dump.
 #[derive(Debug)]
-pub struct FoundByCrash {
-    /// What crash said to each of its questions.
+pub struct CrashReport {
+    /// The output of crash for each command.
     pub answers: String,
-    /// What was in the ring buffer, the newest of it.
-    pub trace: Part<RingBuffer>,
+    /// The newest contents of the ring buffer.
+    pub trace: Section<RingBuffer>,
 }
 
-/// Looks at a dump in a guest. `root` is the repository.
-pub fn by_crash(cache: &Cache, root: &Path, found: &FoundDump, progress: &Progress) -> Result<FoundByCrash> {
-    let kernel = kernel::build(cache, root, &found.kernel.name, None, progress)?;
-    let guest = guest::build(cache, root, progress)?;
-    let wanted = WantedUserland::named(USERLAND).map_err(Error::msg)?;
-    let place = tempfile::tempdir_in(cache.directory("crash")?)?;
-    let _task = progress.task("looking at the memory with crash, in a guest", None);
+/// Looks at a dump in a guest.
+pub fn by_crash(lab: &Lab, found: &FoundDump) -> Result<CrashReport> {
+    let kernel = kernel::build(lab, &found.kernel.name, None)?;
+    let guest = guest::build(lab)?;
+    let wanted = UserlandSpec::named(USERLAND).map_err(Error::msg)?;
+    let place = tempfile::tempdir_in(lab.cache.directory("crash")?)?;
+    let _task = lab.progress.task("reading the dump with crash in a guest", None);
     let spec = machine_spec(&kernel, &guest)?;
     let shared = |_: &Path| Ok(shared(found));
     let mut machine = boot_userland(&spec, &wanted, &guest, place.path(), shared)?;
     let mut empty = empty_ring_buffer(&mut machine)?;
     let mut session = Session::start(&mut machine, &kernel.version)?;
     let mut answers = String::new();
-    // Where it finds nothing for a module, it says so in its list.
+    // The output of `mod` shows modules for which it finds nothing.
     session.ask(&format!("mod -S {}", crate::machine::SHARED))?;
     for question in QUESTIONS {
         answers += &format!("crash> {question}\n{}\n", session.ask(question)?);
     }
     let trace = match fill(&mut session, &mut empty) {
-        Ok(()) => Part::Found(empty),
-        Err(error) => Part::Missing(format!("{error:#}")),
+        Ok(()) => Section::Found(empty),
+        Err(error) => Section::Missing(format!("{error:#}")),
     };
-    Ok(FoundByCrash { answers, trace })
+    Ok(CrashReport { answers, trace })
 }
 
-/// The dump, the kernel and its modules. Of several builds of a module crash is given the newest.
+/// Returns the files to share: dump, kernel and modules. Of several builds of a module, the newest.
 fn shared(found: &FoundDump) -> Vec<(String, PathBuf)> {
     let dump = &found.dump;
     let newest = |(name, paths): (&String, &Vec<PathBuf>)| {
@@ -91,7 +88,7 @@ fn shared(found: &FoundDump) -> Vec<(String, PathBuf)> {
     dump.modules.iter().filter_map(newest).chain(own).collect()
 }
 
-/// What it takes to decode a ring buffer of this kernel, from a guest that runs it.
+/// Returns an empty ring buffer with the formats of this kernel, from a guest that runs it.
 fn empty_ring_buffer(machine: &mut Machine) -> Result<RingBuffer> {
     let systems = names(machine, "events")?;
     let mut formats = Vec::new();
@@ -140,21 +137,21 @@ fn texts(machine: &mut Machine, paths: &[String]) -> Result<Vec<String>> {
     Ok(texts.collect())
 }
 
-/// Adds the newest sub-buffers of each CPU, in the order of time.
+/// Adds the newest sub-buffers of each CPU in chronological order.
 fn fill(session: &mut Session<'_>, buffer: &mut RingBuffer) -> Result<()> {
-    let size = page_size(&buffer.header_page).context("`header_page` does not say how large a page is")?;
+    let size = page_size(&buffer.header_page).context("`header_page` does not contain the size of a page")?;
     for cpu in 0..buffer.cpus {
         let said = session.ask(&format!("p -x global_trace.array_buffer.buffer->buffers[{cpu}]"))?;
         let address = said.rsplit("0x").next().and_then(hex);
         let Some(address) = address.filter(|&address| address != 0) else { continue };
         for page in newest(session, address, size)? {
-            buffer.pages.push((cpu, crate::cache::hex(&page)));
+            buffer.pages.push((cpu, crate::words::hex(&page)));
         }
     }
     Ok(())
 }
 
-/// The newest sub-buffers of the CPU whose buffer is at `address`.
+/// Reads the newest sub-buffers of the CPU whose buffer is at `address`.
 fn newest(session: &mut Session<'_>, address: u64, size: usize) -> Result<Vec<Vec<u8>>> {
     let of = "struct ring_buffer_per_cpu.commit_page,reader_page,read_stamp";
     let [commit, reader, read_stamp] =
@@ -167,7 +164,7 @@ fn newest(session: &mut Session<'_>, address: u64, size: usize) -> Result<Vec<Ve
         page = prev & !LINK_FLAGS;
         let [next] = members(session, "struct buffer_page.list.next", page, ["next"])?;
         if next & LINK_FLAGS != 0 {
-            // The one before is not written yet, or is the newest of the round before.
+            // The previous one is not written yet, or is the newest of the previous round.
             page = reader;
         }
     }
@@ -179,7 +176,7 @@ fn newest(session: &mut Session<'_>, address: u64, size: usize) -> Result<Vec<Ve
     Ok(pages)
 }
 
-/// What is left of the sub-buffer that the reader has, as the kernel would hand it out.
+/// Returns the unread rest of the reader page, as the kernel would return it.
 fn unread(mut page: Vec<u8>, read: usize, read_stamp: u64) -> Option<Vec<u8>> {
     let word = |page: &[u8], at: usize| page.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let committed = (word(&page, 8)? & COMMIT_LENGTH) as usize;
@@ -195,7 +192,7 @@ fn unread(mut page: Vec<u8>, read: usize, read_stamp: u64) -> Option<Vec<u8>> {
     Some(page)
 }
 
-/// Members of a struct, as numbers, in the order of their names.
+/// Reads members of a struct as numbers, in the order of `names`.
 fn members<const N: usize>(
     session: &mut Session<'_>,
     of: &str,
@@ -210,7 +207,7 @@ fn members<const N: usize>(
     Ok(found)
 }
 
-/// `name = 0x…,`, whatever stands before the name.
+/// Parses a line `name = 0x…,`; the name may have a prefix such as `list.`.
 fn member(said: &str, name: &str) -> Option<u64> {
     said.lines().find_map(|line| {
         let (before, value) = line.split_once(" = ")?;
@@ -219,13 +216,13 @@ fn member(said: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// The hexadecimal digits that a text begins with.
+/// Parses the hexadecimal digits at the beginning of a string.
 fn hex(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
     u64::from_str_radix(&text[..end], 16).ok()
 }
 
-/// So many bytes of memory.
+/// Reads `size` bytes of memory.
 fn memory(session: &mut Session<'_>, address: u64, size: usize) -> Result<Vec<u8>> {
     let said = session.ask(&format!("rd -64 -x {address:#x} {}", size / 8))?;
     let bytes = words(&said);
@@ -238,18 +235,18 @@ fn memory(session: &mut Session<'_>, address: u64, size: usize) -> Result<Vec<u8
     }
 }
 
-/// `ffff000001234560:  0123456789abcdef 0123456789abcdef`, line by line, as the bytes that they were.
+/// Converts lines like `ffff000001234560:  0123456789abcdef 0123456789abcdef` to the bytes in memory.
 fn words(said: &str) -> Vec<u8> {
     let lines = said.lines().filter_map(|line| line.split_once(":  "));
     let words = lines.flat_map(|(_, words)| words.split_whitespace());
     words.filter_map(|word| u64::from_str_radix(word, 16).ok()).flat_map(u64::to_le_bytes).collect()
 }
 
-/// The bytes of a sub-buffer: `data`'s offset and size.
+/// Returns the size of a sub-buffer in bytes: the offset of `data` plus its size.
 fn page_size(header_page: &str) -> Option<usize> {
     let line = header_page.lines().find(|line| line.contains(" data;"))?;
     let number = |key: &str| line.split(key).nth(1)?.split(';').next()?.trim().parse::<usize>().ok();
-    let size = number("offset:")? + number("size:")?;
+    let size = number("offset:")?.checked_add(number("size:")?)?;
     (size % 8 == 0 && (HEADER..=1 << 20).contains(&size)).then_some(size)
 }
 
@@ -259,7 +256,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_in_what_crash_says() {
-        // Of crash 8.0.6.
+        // From crash 8.0.6.
         let said = "  commit_page = 0xffff000001a2b3c0,\n  list.prev = 0xffff000001a2b3c1,\n  read = 0x10,\n";
         let check = |name, expect| assert_eq!(member(said, name), expect, "{name}");
         check("commit_page", Some(0xffff_0000_01a2_b3c0));
@@ -287,5 +284,7 @@ mod tests {
         let header = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
         assert_eq!(page_size(header), Some(4096));
         assert_eq!(page_size("\tfield: char data;\toffset:16;\tsize:x;\n"), None);
+        let huge = format!("\tfield: char data;\toffset:16;\tsize:{};\n", u64::MAX);
+        assert_eq!(page_size(&huge), None);
     }
 }

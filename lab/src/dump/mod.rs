@@ -1,4 +1,4 @@
-//! The memory of a guest, as a dump has it → what is in it.
+//! Reads dumps of a guest's memory.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -8,26 +8,28 @@
 //! | `questions` | values, where pointers point, how many tasks: `inspect:` asks while a guest waits |
 //! | `post_mortem` | what a kernel died of: message, backtrace, modules |
 //! | `ring_buffer` | the trace that was still in the kernel's ring buffer, as a `trace.dat` |
-//! | `found` | the dump of a result, with the build of the kernel it is of |
+//! | `found_dump` | the dump of a result, with the build of the kernel it is of |
 //!
-//! What runs under drgn stands beside them in `.py` files: each program is `open.py` with others behind
-//! it, and talks JSON. A dump is a guest's word, so nothing in it is taken for more than data.
+//! The programs for drgn are next to them in `.py` files: each is `open.py` followed by others, and
+//! communicates in JSON. A dump comes from a guest, so its contents are not trusted.
 
 mod ask;
 mod crash;
-mod found;
+mod found_dump;
 mod post_mortem;
 mod questions;
 mod ring_buffer;
 mod session;
 
-pub use crash::{FoundByCrash, by_crash};
-pub use found::{FoundDump, find};
-pub use post_mortem::{DeathScene, LoadedModule, Part, PostMortem};
+pub use crash::{CrashReport, by_crash};
+#[doc(hidden)]
+pub use found_dump::dumped_build_id;
+pub use found_dump::{FoundDump, find};
+pub use post_mortem::{LoadedModule, PanickedTask, PostMortem, Section};
 pub use questions::{Answer, Question, Value};
 pub use ring_buffer::RingBuffer;
 
-use crate::host::drgn::{Drgn, NoDrgn};
+use crate::host::drgn::{Drgn, DrgnUnavailable};
 use anyhow::Result;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
@@ -36,35 +38,35 @@ use std::{
     process::{Command, ExitStatus},
 };
 
-/// A dump, and where its kernel is described.
+/// A dump, and the files that describe its kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dump {
     /// The ELF file that QEMU wrote.
     pub vmcore: PathBuf,
     /// The kernel, with symbols and DWARF.
     pub vmlinux: PathBuf,
-    /// Modules with DWARF by the name the kernel has for them. Of several builds of one, that with the
-    /// build id in the dump is taken.
+    /// Modules with DWARF by the kernel's names. Of several builds of one, the one with the build ID in the
+    /// dump is used.
     pub modules: BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Who reads dumps.
+/// The program that reads dumps.
 #[derive(Debug)]
 pub enum Reader {
     /// drgn, on the host.
     Drgn(Drgn),
-    /// The crash utility, in a guest with a userland, since there is no drgn.
-    Crash(NoDrgn),
+    /// The crash utility, in a guest with a userland, and why drgn is not available.
+    Crash(DrgnUnavailable),
 }
 
 impl Reader {
-    /// drgn where it can be had.
-    pub fn of(drgn: Result<Drgn, NoDrgn>) -> Reader {
+    /// Returns drgn if it is available, else crash.
+    pub fn of(drgn: Result<Drgn, DrgnUnavailable>) -> Reader {
         drgn.map_or_else(Reader::Crash, Reader::Drgn)
     }
 }
 
-/// A request of a program behind `open.py`: the dump, and what else the program takes.
+/// A request to a program that follows `open.py`: the dump, and the program's own input.
 #[derive(Serialize)]
 struct Request<'a, R> {
     #[serde(flatten)]
@@ -79,7 +81,7 @@ impl Dump {
         ask::ask(drgn, &program, &Request { dump: self, what })
     }
 
-    /// What each question comes to, in their order.
+    /// Answers each question, in their order.
     pub fn answers(&self, drgn: &Drgn, questions: &[Question]) -> Result<Vec<Answer>> {
         #[derive(Serialize)]
         struct Asked<'a> {
@@ -92,8 +94,8 @@ impl Dump {
         }
     }
 
-    /// What the kernel died of, and, if asked for, the trace it took with it. Source files are named
-    /// without `roots`.
+    /// Returns why the kernel panicked and, if requested, the contents of its ring buffer. Removes `roots`
+    /// from the names of source files.
     pub fn post_mortem(&self, drgn: &Drgn, trace: bool, roots: &[PathBuf]) -> Result<PostMortem> {
         #[derive(Serialize)]
         struct Asked {
@@ -105,7 +107,7 @@ impl Dump {
         Ok(found)
     }
 
-    /// Leaves the terminal to drgn's own prompt. Its history is kept in `history`, a directory.
+    /// Runs drgn's prompt in the terminal. Its history is kept in the directory `history`.
     pub fn explore(&self, drgn: &Drgn, history: &Path) -> Result<ExitStatus> {
         let (python, arguments) = drgn.command(include_str!("explore.py"));
         let mut command = Command::new(python);
@@ -116,7 +118,7 @@ impl Dump {
     }
 }
 
-/// What a program of drgn's replies.
+/// The reply of a program under drgn.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Reply<A> {

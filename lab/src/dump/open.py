@@ -1,6 +1,6 @@
-# Opens a dump, for the program behind this one. Both run under drgn in an interpreter that has nothing
-# else: a JSON object on stdin says what is asked, one on stdout answers. The dump is a guest's word: its
-# lists may be circles and its pointers may lead anywhere, so every walk has an end.
+# Opens a dump for the program that follows this one. Both run under drgn in a bare interpreter, with the
+# request as a JSON object on stdin and the answer on stdout. A dump is not trusted: its lists may be
+# cyclic and its pointers may lead anywhere, so every walk is bounded.
 
 import itertools
 import json
@@ -12,19 +12,19 @@ sys.path.insert(0, sys.argv[1])
 import drgn
 from drgn import FaultError, TypeKind
 
-# What an interpreter may take, whatever a dump has it read.
+# The memory limit of the interpreter, in bytes, whatever is in the dump.
 MEMORY_MAX = 8 << 30
 
-# The most elements of one of the kernel's lists.
+# The maximum number of elements of a list in the kernel.
 LIST_MAX = 65536
 
 
 class Refused(Exception):
-    """A question without an answer; its text is for the person who asked."""
+    """A question without an answer, with the reason for the user."""
 
 
 def list_of(prog, head, type_name, member, backwards=False):
-    """The elements of a struct list_head, up to a limit."""
+    """Yields the elements of a struct list_head, up to a limit."""
     entry = head.prev if backwards else head.next
     for _ in range(LIST_MAX):
         if entry.value_() == head.address_of_().value_():
@@ -35,7 +35,7 @@ def list_of(prog, head, type_name, member, backwards=False):
 
 
 def text_of(obj, limit=4096):
-    """A C string behind a pointer or in an array."""
+    """Returns a C string from a pointer or an array."""
     type_ = obj.type_
     while type_.kind == TypeKind.TYPEDEF:
         type_ = type_.type
@@ -45,25 +45,25 @@ def text_of(obj, limit=4096):
 
 
 def loaded(prog):
-    """The modules: name, `struct module *`."""
+    """Returns the loaded modules: name, `struct module *`."""
     modules = list_of(prog, prog["modules"], "struct module", "list")
     return [(text_of(module.name), module) for module in modules]
 
 
 def open_dump(request):
-    """The program of a dump, with the symbols of its kernel and of its modules."""
+    """Returns the drgn program of a dump, with the symbols of its kernel and modules."""
     prog = drgn.Program()
     try:
         prog.set_core_dump(request["vmcore"])
     except (OSError, ValueError) as error:
-        raise Refused(f"it is no dump of a kernel: {error}")
-    # What is not named here is not looked for, neither on this host nor on a network.
+        raise Refused(f"it is not a kernel dump: {error}")
+    # Search for no other files, neither on this host nor on a network.
     prog.set_enabled_debug_info_finders([])
     prog.load_debug_info([request["vmlinux"]])
     if prog.main_module().debug_file_path is None:
-        raise Refused(f"`{request['vmlinux']}` is another build than the kernel in the dump")
+        raise Refused(f"`{request['vmlinux']}` is not the build of the kernel in the dump")
     candidates = request["modules"]
-    # Of several builds of a module, drgn takes the one whose build id the dump has.
+    # Of several builds of a module, drgn uses the one whose build ID is in the dump.
     paths = [path for name, _ in loaded(prog) for path in candidates.get(name, [])]
     if paths:
         prog.load_debug_info(paths)
@@ -71,7 +71,7 @@ def open_dump(request):
 
 
 def main(answer):
-    """Answers the request on stdin by `answer(prog, request)`."""
+    """Answers the request on stdin with `answer(prog, request)`."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     request = json.load(sys.stdin)
     try:
@@ -79,7 +79,7 @@ def main(answer):
     except Refused as refused:
         reply = {"refused": str(refused)}
     except Exception as error:
-        # A dump that does not hold what it should is no fault of the program, but it is told where it was.
+        # A corrupt dump is not a bug of this program, but the message shows where it failed.
         line = error.__traceback__
         while line.tb_next:
             line = line.tb_next

@@ -1,13 +1,13 @@
-# Behind open.py: what a kernel died of. The message, the task and its backtrace, the modules.
+# Follows open.py: why a kernel panicked. The message, the task and its backtrace, the modules.
 
 from drgn.helpers.linux.panic import panic_message
 
-# Frames of a backtrace, inlined ones counted.
+# The maximum number of frames of a backtrace, including inlined ones.
 FRAMES_MAX = 200
 
 
 def attempt(part):
-    """A part of the answer; one that a damaged dump does not have leaves the others."""
+    """Returns a part of the answer. If a corrupt dump lacks it, the other parts remain."""
     try:
         return {"found": part()}
     except Refused as refused:
@@ -41,7 +41,8 @@ def place_of(frame):
 
 
 def symbol_of(prog, frame):
-    """Of several names of a function, as `init_module` of every module's init, the one of its source."""
+    """Returns the symbol of a function. Of several, such as `init_module` of a module's init function, the
+    one with the name in its source."""
     inside = frame.pc - (0 if frame.interrupted else 1)
     symbols = prog.symbols(inside)
     own = [symbol for symbol in symbols if symbol.name == frame.name]
@@ -49,7 +50,7 @@ def symbol_of(prog, frame):
 
 
 def frames_of(prog, trace):
-    """Innermost first; inlined functions are places of the frame that they are in."""
+    """Returns the frames, innermost first; inlined functions are places of the frame that contains them."""
     frames, places = [], []
     for frame in itertools.islice(trace, FRAMES_MAX):
         place = place_of(frame)
@@ -70,7 +71,7 @@ def frames_of(prog, trace):
 
 
 def death(prog):
-    """The task that panicked."""
+    """Returns the task that panicked."""
     try:
         thread = prog.crashed_thread()
     except (ValueError, LookupError) as error:

@@ -1,54 +1,54 @@
-//! What a kernel died of, as its dump tells: the message, the task, its backtrace, the modules.
+//! Why a kernel panicked, according to its dump: the message, the task, its backtrace, the modules.
 
 use super::RingBuffer;
-use crate::verdict::{Frame, shortened};
-use serde::Deserialize;
+use crate::splat::{Frame, shortened};
+use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf};
 
-/// A part of a post-mortem: a damaged dump may lack one and have the others.
+/// A part of a post-mortem. A corrupt dump may lack some parts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part<T> {
-    /// It is there.
+pub enum Section<T> {
+    /// The part.
     Found(T),
-    /// It is not, and why.
+    /// Why it is missing.
     Missing(String),
 }
 
-impl<T> Part<T> {
-    /// What was found, or why nothing was.
+impl<T> Section<T> {
+    /// Returns the part, or why it is missing.
     pub fn found(&self) -> Result<&T, &str> {
         match self {
-            Part::Found(found) => Ok(found),
-            Part::Missing(reason) => Err(reason),
+            Section::Found(found) => Ok(found),
+            Section::Missing(reason) => Err(reason),
         }
     }
 }
 
-/// What a dump tells of its kernel's end.
+/// The panic of a kernel, as its dump shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostMortem {
-    /// The panic, as the kernel's log has it.
-    pub message: Part<String>,
-    /// Who panicked, and where.
-    pub death: Part<DeathScene>,
-    /// The modules that were loaded, the newest first.
-    pub modules: Part<Vec<LoadedModule>>,
-    /// What was in the ring buffer, if it was asked for.
+    /// The panic message in the kernel log.
+    pub message: Section<String>,
+    /// The task that panicked, and its backtrace.
+    pub death: Section<PanickedTask>,
+    /// The loaded modules, the newest first.
+    pub modules: Section<Vec<LoadedModule>>,
+    /// The contents of the ring buffer, if requested.
     #[serde(default)]
-    pub trace: Option<Part<RingBuffer>>,
+    pub trace: Option<Section<RingBuffer>>,
 }
 
 /// The task that panicked.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeathScene {
+pub struct PanickedTask {
     /// Its name.
     pub comm: String,
-    /// Its process id.
+    /// Its PID.
     pub pid: i32,
-    /// Where it ran.
+    /// The CPU it ran on.
     pub cpu: i32,
     /// Its call trace, innermost first.
     pub frames: Vec<Frame>,
@@ -58,14 +58,14 @@ pub struct DeathScene {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadedModule {
-    /// As the kernel calls it.
+    /// The kernel's name for it.
     pub name: String,
     /// Whether its debug information was found.
     pub source: bool,
 }
 
-impl DeathScene {
-    /// The names of all functions of the backtrace, innermost first, inlined ones too.
+impl PanickedTask {
+    /// Returns the names of all functions in the backtrace, innermost first, including inlined ones.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         self.frames.iter().flat_map(|frame| {
             let places = frame.places.iter().map(|place| place.function.as_str());
@@ -75,9 +75,9 @@ impl DeathScene {
 }
 
 impl PostMortem {
-    /// Names source files without the directories that are the same for all.
+    /// Removes the directories `roots` from the names of source files.
     pub(super) fn shorten(&mut self, roots: &[PathBuf]) {
-        let Part::Found(death) = &mut self.death else { return };
+        let Section::Found(death) = &mut self.death else { return };
         for place in death.frames.iter_mut().flat_map(|frame| &mut frame.places) {
             place.file = shortened(&place.file, roots);
         }
@@ -99,7 +99,7 @@ impl fmt::Display for PostMortem {
             Err(reason) => writeln!(out, "no message: {reason}")?,
         }
         match self.death.found() {
-            Ok(DeathScene { comm, pid, cpu, frames }) => {
+            Ok(PanickedTask { comm, pid, cpu, frames }) => {
                 writeln!(out, "in {} ({pid}) on CPU {cpu}", comm.escape_debug())?;
                 frames.iter().try_for_each(|frame| write!(out, "{frame}"))?;
             }
@@ -111,7 +111,7 @@ impl fmt::Display for PostMortem {
                 let names: Vec<_> = modules.iter().map(ToString::to_string).collect();
                 writeln!(out, "modules: {}", names.join(", "))
             }
-            Err(reason) => writeln!(out, "the modules are not known: {reason}"),
+            Err(reason) => writeln!(out, "modules unknown: {reason}"),
         }
     }
 }
@@ -142,7 +142,7 @@ mod tests {
              a.c:265\n    inlined into deaths_init at a.c:315\n  el0_svc+0x24\nmodules: deaths, o (no debug \
              information)\n"
         );
-        let Part::Found(death) = &found.death else { panic!() };
+        let Section::Found(death) = &found.death else { panic!() };
         let functions: Vec<_> = death.functions().collect();
         assert_eq!(functions, ["happen", "deaths_init", "init_module", "el0_svc"]);
     }

@@ -1,18 +1,18 @@
-# Behind open.py: what values are, where pointers point, how many tasks there are.
+# Follows open.py: values, symbols that pointers point to, numbers of tasks.
 #
-# A path comes taken apart, {"unary": ["dereference"], "symbol": NAME, "accesses": [{"member": NAME},
-# {"index": N}]}, and is walked here; nothing of it is ever evaluated as a program.
+# A path is parsed already, {"unary": ["dereference"], "symbol": NAME, "accesses": [{"member": NAME},
+# {"index": N}]}, and only walked here: no part of it is ever evaluated as code.
 
 
 def stripped(type_):
-    """Without typedefs and qualifiers."""
+    """Returns the type without typedefs and qualifiers."""
     while type_.kind == TypeKind.TYPEDEF:
         type_ = type_.type
     return type_.unqualified()
 
 
 def entry_of(prog, function, name):
-    """A function where it is called: gcc's debug information has it begin behind the NOPs that ftrace
+    """Returns a function at its entry: in gcc's debug information it begins after the NOPs that ftrace
     patches (12.2, arm64)."""
     for symbol in prog.symbols(function.address_):
         if symbol.name == name:
@@ -48,9 +48,9 @@ def element_of(obj, index, shown):
     type_ = stripped(obj.type_)
     if type_.kind not in (TypeKind.ARRAY, TypeKind.POINTER):
         raise Refused(f"`{shown}` is `{obj.type_.type_name()}`, which has no elements")
-    # The last member of a struct may be an array of none that is longer.
+    # The last member of a struct may be a flexible array, of length 0 in its type.
     if type_.kind == TypeKind.ARRAY and type_.length and index >= type_.length:
-        raise Refused(f"`{shown}` has {type_.length} elements, and [{index}] is behind them")
+        raise Refused(f"`{shown}` has {type_.length} elements, and [{index}] is out of range")
     return obj[index]
 
 
@@ -59,7 +59,7 @@ def unary(obj, operator, shown):
         type_ = stripped(obj.type_)
         if type_.kind != TypeKind.POINTER:
             raise Refused(f"`{shown}` is `{obj.type_.type_name()}`, no pointer")
-        # Not [0], which has to know a size, and a function has none.
+        # Not [0], which needs the size of the type: a function has none.
         return drgn.Object(obj.prog_, type_.type, address=obj.value_())
     try:
         return obj.address_of_()
@@ -84,7 +84,7 @@ def walk(prog, path):
 
 
 def value_of(prog, path):
-    """The value as text, and what symbols it points at: exactly, and with an offset."""
+    """Returns the value as text, and the symbols that it points to: exactly, and with an offset."""
     obj, shown = walk(prog, path)
     type_ = stripped(obj.type_)
     try:
@@ -104,7 +104,7 @@ def value_of(prog, path):
 
 
 def pointer(prog, address):
-    # `$d` and `$x` only tell data from instructions.
+    # The mapping symbols `$d` and `$x` only distinguish data from instructions.
     symbols = [symbol for symbol in prog.symbols(address) if not symbol.name.startswith("$")]
     exact = sorted({symbol.name for symbol in symbols if symbol.address == address})
     near = [f"{symbol.name}+{address - symbol.address:#x}" for symbol in symbols]
@@ -112,7 +112,7 @@ def pointer(prog, address):
 
 
 def tasks_of(prog, comm):
-    """How many tasks have this name, threads included."""
+    """Returns the number of tasks with this name, including threads."""
     from drgn.helpers.linux.pid import for_each_task
 
     tasks = itertools.islice(for_each_task(prog), LIST_MAX)
@@ -130,7 +130,7 @@ def question(prog, asked):
     except FaultError as error:
         return {"refused": f"cannot read it: {error}"}
     except Exception as error:
-        # A type that drgn makes nothing of costs this answer, not those of the others.
+        # A type that drgn cannot handle fails this question only.
         return {"refused": f"{type(error).__name__}: {error}"}
 
 

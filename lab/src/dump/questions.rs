@@ -1,4 +1,4 @@
-//! Questions to a dump, and what they come to.
+//! Questions to a dump, and their answers.
 
 use crate::scenario::ValuePath;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 pub enum Question {
     /// The value at a path.
     Value {
-        /// The path, taken apart.
+        /// The parsed path.
         path: ValuePath,
     },
-    /// How many tasks have a name, threads included.
+    /// The number of tasks with a name, including threads.
     Tasks {
         /// The name.
         comm: String,
     },
 }
 
-/// What a question came to.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// It has no answer.
+    /// There is no answer.
     Refused {
-        /// Why, naming the symbol or member.
+        /// Why, with the symbol or member.
         refused: String,
     },
     /// A value.
     Found(Value),
 }
 
-/// A value of a dump.
+/// A value in a dump.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Value {
-    /// `0x…` for an address, decimal digits for a number, or a text.
+    /// `0x…` for an address, decimal digits for a number, or a string.
     pub value: String,
     /// The symbols at exactly this address.
     pub symbols: Vec<String>,

@@ -1,16 +1,16 @@
 # Between open.py and the program: the ring buffer of the top-level trace instance, as raw sub-buffers,
-# with all that it takes to decode them. Formats are those that tracefs would print, from the same
+# with everything needed to decode them. Formats are the same as in tracefs, made from the same
 # structures (kernel/trace/trace_events.c, f_show).
 
-# Sub-buffers that are taken: the newest of each CPU.
+# The maximum number of sub-buffers in total; the newest of each CPU are taken.
 SUB_BUFFERS_MAX = 4096
 
-# Bytes of a task's name, and what is no process id any more.
+# The size of a task's name in bytes, and the exclusive upper limit of PIDs.
 TASK_COMM_LEN = 16
 PID_MAX = 1 << 22
 
 # Flag bits in the pointers of the list of sub-buffers (kernel/trace/ring_buffer.c, RB_PAGE_HEAD and
-# RB_PAGE_UPDATE), and the bits of a commit field that are a length.
+# RB_PAGE_UPDATE), and the length bits of a commit field.
 LINK_FLAGS = 3
 COMMIT_LENGTH = (1 << 20) - 1
 
@@ -33,14 +33,14 @@ def field_line(field):
     elif has_member(field, "len"):
         declared = f"{type_[:bracket]} {name}[]"
     else:
-        # Up to 5.16 the type has the length.
+        # Before 5.17 the type contains the length.
         declared = f"{type_[:bracket]} {name}{type_[bracket:]}"
     offset, size = field.offset.value_(), field.size.value_()
     return f"\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:{int(bool(field.is_signed))};\n"
 
 
 def fields_of(prog, head):
-    # The newest field is the first of its list.
+    # The newest field is first in the list.
     return "".join(
         field_line(field) for field in list_of(prog, head, "struct ftrace_event_field", "link", True)
     )
@@ -49,12 +49,12 @@ def fields_of(prog, head):
 def field_list(prog, call):
     if not call.class_.get_fields:
         return call.class_.fields
-    # The only events that have a function for it are the entries of system calls.
+    # Only the entry events of system calls have a function for it.
     return drgn.cast("struct syscall_metadata *", call.data).enter_fields
 
 
 def name_of(prog, call):
-    """`name` of a tracepoint's event, and of any other (include/linux/trace_events.h)."""
+    """Returns the name of an event, of a tracepoint or any other (include/linux/trace_events.h)."""
     tracepoint = prog.constant("TRACE_EVENT_FL_TRACEPOINT").value_()
     if call.flags.value_() & tracepoint:
         return text_of(call.tp.name)
@@ -62,7 +62,7 @@ def name_of(prog, call):
 
 
 class Call:
-    """A `struct trace_event_call *`, with a name for the member that Python has no syntax for."""
+    """A `struct trace_event_call *`; `class_` stands for its member `class`, a keyword in Python."""
 
     def __init__(self, call):
         self.call = call
@@ -79,14 +79,14 @@ def format_of(prog, call, common):
 
 
 def formats(prog):
-    """The formats of all events, each with its system."""
+    """Returns the formats of all events, each with its system."""
     common = fields_of(prog, prog["ftrace_common_fields"])
     calls = map(Call, list_of(prog, prog["ftrace_events"], "struct trace_event_call", "list"))
     return [[text_of(call.class_.system), format_of(prog, call, common)] for call in calls]
 
 
 def header_page(prog, data_size):
-    """`events/header_page`."""
+    """Returns the contents of `events/header_page`."""
     type_ = prog.type("struct buffer_data_page")
     at = {member.name: member for member in type_.members}
     line = "\tfield: {};\toffset:{};\tsize:{};\tsigned:{};\n".format
@@ -100,7 +100,7 @@ def header_page(prog, data_size):
 
 
 def ring(first):
-    """The sub-buffers of the ring from the one that is read next, and whether each is the head."""
+    """Yields the sub-buffers of the ring, beginning with `first`."""
     page = first
     for _ in range(LIST_MAX):
         yield page
@@ -114,7 +114,7 @@ def ring(first):
 
 
 def is_head(page):
-    """The pointer of the one before it says so."""
+    """Returns whether a page is the head, as flagged in the previous one's pointer to it."""
     before = page.list.prev.value_() & ~LINK_FLAGS
     return bool(drgn.Object(page.prog_, "struct list_head *", before).next.value_() & LINK_FLAGS)
 
@@ -124,7 +124,7 @@ def raw(prog, page, size):
 
 
 def reader(prog, buffer, size):
-    """What is left of the sub-buffer that the reader has: as ring_buffer_read_page() would give it."""
+    """Returns the unread rest of the reader page, as ring_buffer_read_page() would return it."""
     page = buffer.reader_page
     data = raw(prog, page, size)
     type_ = prog.type("struct buffer_data_page")
@@ -143,7 +143,7 @@ def reader(prog, buffer, size):
 
 
 def sub_buffers(prog, buffer, size, most):
-    """What was not read of one CPU's buffer, oldest first."""
+    """Returns the unread sub-buffers of one CPU, oldest first."""
     left = reader(prog, buffer, size)
     found = [left] if left else []
     commit_page = buffer.commit_page.value_()
@@ -162,12 +162,12 @@ def sub_buffers(prog, buffer, size, most):
 def data_size(prog, buffer):
     if has_member(buffer, "subbuf_size"):
         return buffer.subbuf_size.value_()
-    # Up to 6.7 a sub-buffer is a page.
+    # Before 6.8 a sub-buffer is a page.
     return prog["PAGE_SIZE"].value_() - prog.type("struct buffer_data_page").member("data").offset
 
 
 def comms(prog):
-    """`saved_cmdlines`: tasks that are there, and names that were kept of others."""
+    """Returns `saved_cmdlines`: the existing tasks, and the saved names of others."""
     from drgn.helpers.linux.pid import for_each_task
 
     names = {}
@@ -179,17 +179,17 @@ def comms(prog):
         for index in range(min(saved.cmdline_num.value_(), LIST_MAX)):
             pid = saved.map_cmdline_to_pid[index].value_()
             comm = saved.saved_cmdlines[TASK_COMM_LEN * index].address_of_()
-            # What was never used says that it is of no task.
+            # Unused entries have no valid PID.
             if 0 < pid < PID_MAX:
                 names[pid] = text_of(drgn.cast("char *", comm), TASK_COMM_LEN)
     except (LookupError, AttributeError, FaultError):
-        # A kernel that keeps them elsewhere has those of its tasks.
+        # If the kernel keeps them elsewhere, only the names of existing tasks are known.
         pass
     return "".join(f"{pid} {name}\n" for pid, name in sorted(names.items()) if pid > 0 and name)
 
 
 def module_symbols(prog):
-    """Functions of modules, as /proc/kallsyms has them."""
+    """Returns the functions of modules in the format of /proc/kallsyms."""
     ranges = [
         (start, end, module.name)
         for module in prog.modules()
@@ -206,7 +206,7 @@ def module_symbols(prog):
 
 
 def printk_formats(prog):
-    """`printk_formats`: the texts that records only point at."""
+    """Returns `printk_formats`: the strings that records only point to."""
     addresses = []
     for section in ("__trace_bprintk_fmt", "__tracepoint_str"):
         try:

@@ -1,44 +1,44 @@
-//! What was still in a kernel's ring buffer when it was dumped → a `trace.dat`, as a recording has it.
+//! Writes the contents of a dumped kernel's ring buffer as a `trace.dat`, like that of a recording.
 
-use crate::trace::dat::{TracefsFiles, Writer};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::Path;
+use trace::dat::{TracefsFiles, Writer};
 
-/// What [`crate::trace::page::check_record_header`] wants to see; the kernel's own words, which a dump
-/// has no trace of.
+/// The contents of `events/header_event`, which [`trace::page::check_record_header`] expects. A
+/// dump does not contain it.
 const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
     \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
     \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
 
-/// The ring buffer of the top-level instance: raw sub-buffers, and what it takes to decode them.
+/// The ring buffer of the top-level instance: raw sub-buffers, and the metadata to decode them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingBuffer {
     pub(super) cpus: u32,
     pub(super) header_page: String,
-    /// System and text.
+    /// System and format.
     pub(super) formats: Vec<(String, String)>,
     pub(super) saved_cmdlines: String,
     pub(super) printk_formats: String,
-    /// Functions of modules, as /proc/kallsyms has them.
+    /// Functions of modules, in the format of /proc/kallsyms.
     pub(super) symbols: String,
     pub(super) clock: String,
-    /// CPU and, in hexadecimal digits, a sub-buffer: the oldest of each CPU first.
+    /// CPU and sub-buffer as hexadecimal digits, the oldest of each CPU first.
     pub(super) pages: Vec<(u32, String)>,
 }
 
 impl RingBuffer {
-    /// Whether there was nothing in it.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Writes a `trace.dat`. `functions` are the kernel's own, as /proc/kallsyms has them.
+    /// Writes a `trace.dat`. `functions` are the kernel's own, in the format of /proc/kallsyms.
     pub fn write(&self, path: &Path, functions: &str) -> Result<()> {
         let mut writer = Writer::create(path, &self.header_page, self.cpus)?;
         for (cpu, page) in &self.pages {
-            let page = bytes(page).context("a sub-buffer is not in hexadecimal digits")?;
+            let page = bytes(page).context("a sub-buffer is not hexadecimal")?;
             if page.len() != writer.page_size() {
                 bail!("a sub-buffer has {} bytes, expected {}", page.len(), writer.page_size());
             }
@@ -70,7 +70,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::page::check_record_header;
+    use trace::page::check_record_header;
 
     #[test]
     fn the_record_header_is_one_that_the_decoder_knows() {

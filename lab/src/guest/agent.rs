@@ -2,40 +2,37 @@
 
 use super::toolchain::Toolchain;
 use crate::{
-    cache::{Cache, Key, KeyBuilder},
-    progress::Progress,
+    cache::{Key, KeyBuilder},
+    context::Lab,
 };
 use anyhow::{Context, Result};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use fs_err as fs;
+use std::path::{Path, PathBuf};
 
 /// The package, its profile, and its program.
 const PACKAGE: &str = "agent";
 
-/// All that is built, below the repository's root: files, and directories of files.
+/// The sources below the repository's root: files and directories.
 const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "guest/agent", "guest/protocol"];
 
-/// The agent's program in the cache, built if its sources or the toolchain have changed, of which the
-/// cross compiler, by its version, is a part: it links, and brings the C library.
-pub(super) fn build(cache: &Cache, root: &Path, compiler: &str, progress: &Progress) -> Result<PathBuf> {
-    let toolchain = Toolchain::find(cache, progress)?;
-    let key = key(root, &format!("{} {compiler}", toolchain.identity()))?;
-    let waiting = || progress.line("another lab is building the agent; waiting");
-    let entry = cache.entry("agent", &key, waiting, |into| {
-        let _task = progress.task("building the agent", None);
-        // Kept, so that a change of the agent does not build its dependencies again. A checkout has its
-        // own: to cargo, equal packages of two checkouts in one directory are one and the same.
+/// Returns the agent's program in the cache, built if its sources or the toolchain changed. The version of
+/// the cross compiler counts as part of the toolchain, since it links and provides the C library.
+pub(super) fn build(lab: &Lab, compiler: &str) -> Result<PathBuf> {
+    let toolchain = Toolchain::find(lab)?;
+    let key = key(&lab.root, &format!("{} {compiler}", toolchain.identity()))?;
+    let waiting = || lab.progress.line("waiting for another process that is building the agent");
+    let entry = lab.cache.entry("agent", &key, waiting, |into| {
+        let _task = lab.progress.task("building the agent", None);
+        // Kept, so that a change of the agent does not rebuild its dependencies. One per checkout: cargo
+        // cannot distinguish equal packages of two checkouts in one target directory.
         let label = KeyBuilder::default()
             .input("toolchain", toolchain.identity())
-            .input("root", root.as_os_str().as_encoded_bytes())
+            .input("root", lab.root.as_os_str().as_encoded_bytes())
             .finish("target");
-        let target = cache.directory(&format!("agent-target/{}", label.as_str()))?;
-        toolchain.cargo_build(root, PACKAGE, &target).run().context("cannot build the agent")?;
+        let target = lab.cache.directory(&format!("agent-target/{}", label.as_str()))?;
+        toolchain.cargo_build(&lab.root, PACKAGE, &target).run().context("cannot build the agent")?;
         let built = toolchain.built(&target, PACKAGE);
-        fs::copy(&built, into.join(PACKAGE))
-            .with_context(|| format!("cannot copy `{}` into the cache", built.display()))?;
+        fs::copy(&built, into.join(PACKAGE))?;
         Ok(())
     })?;
     Ok(entry.join(PACKAGE))
@@ -48,24 +45,20 @@ fn key(root: &Path, toolchain: &str) -> Result<Key> {
     }
     let mut key = KeyBuilder::default().input("toolchain", toolchain);
     for file in files {
-        let text = fs::read(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let text = fs::read(&file)?;
         let name = file.strip_prefix(root).unwrap_or(&file);
         key = key.input(&name.to_string_lossy(), text);
     }
     Ok(key.finish(PACKAGE))
 }
 
-/// The files at and below `path`, in the order of their names.
+/// Collects the files at and below `path`, sorted by name.
 fn collect(path: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
     if !path.is_dir() {
         into.push(path.to_owned());
         return Ok(());
     }
-    let listed = || format!("cannot list `{}`", path.display());
-    let mut inside = Vec::new();
-    for entry in fs::read_dir(path).with_context(listed)? {
-        inside.push(entry.with_context(listed)?.path());
-    }
+    let mut inside: Vec<_> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     inside.sort();
     inside.iter().try_for_each(|path| collect(path, into))
 }

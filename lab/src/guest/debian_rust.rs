@@ -1,74 +1,73 @@
 //! Debian's Rust compiler with the standard library for arm64, unpacked in the cache.
 //!
-//! Its packages come with all they depend on, the C library included, and the compiler runs on
-//! those: so it works on any host, whatever that has. What it starts itself, the linker above all,
-//! is the host's. Its version is what the suite had on the day it was fetched; removing the entry
-//! from the cache fetches another.
+//! Its packages are fetched with all dependencies, including the C library, on which the compiler runs,
+//! so that it works on any host. Programs that it starts, the linker above all, are the host's. Its
+//! version is the one that the suite had on the day of the download; remove the entry from the cache to
+//! fetch the current one.
 
 use crate::{
-    cache::{Cache, KeyBuilder},
+    cache::KeyBuilder,
+    context::Lab,
     host::{
         apt::{Apt, Package},
         deb,
         process::{Tool, write_program},
     },
-    progress::Progress,
 };
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
 use std::{
     collections::BTreeSet,
     env::consts::ARCH,
-    fs,
     path::{Path, PathBuf},
 };
 
-/// The suite whose compiler is new enough.
+/// A suite whose compiler is recent enough.
 const SUITE: &str = "trixie";
 
-/// Raised when an entry has to be made anew for a reason that nothing else in its key shows.
+/// Raised when entries must be rebuilt for a reason that the rest of the key does not cover.
 const LAYOUT: &str = "1";
 
-/// Where it starts: the compiler, and the standard library for the guest.
+/// The packages to start from: the compiler, and the standard library for the guest.
 const COMPILER: &str = "rustc-web";
 const LIBRARY: &str = "libstd-rust-web-dev";
 
-/// What packages depend on and need not come along: the host has a linker for its own programs, and
-/// the last is empty.
+/// Dependencies that are not fetched: the host has a linker for its own programs, and the last package
+/// is empty.
 const HOSTS_OWN: [&str; 4] = ["gcc", "libc-dev", "binutils", "gcc-14-base"];
 
-/// A compiler and what names it in keys.
+/// A compiler, and the string that identifies it in keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DebianRust {
     pub(super) rustc: PathBuf,
     pub(super) identity: String,
 }
 
-/// The compiler in the cache, fetched if it is not there yet.
-pub(super) fn obtain(cache: &Cache, progress: &Progress) -> Result<DebianRust> {
+/// Returns the compiler in the cache, fetched if necessary.
+pub(super) fn obtain(lab: &Lab) -> Result<DebianRust> {
     let key = KeyBuilder::default()
         .input("layout", LAYOUT)
         .input("suite", SUITE)
         .input("start", format!("{COMPILER} {LIBRARY}"))
         .input("host", ARCH)
         .finish("debian-rust");
-    let waiting = || progress.line("another lab is fetching Debian's Rust compiler; waiting");
-    let entry = cache.entry("toolchains", &key, waiting, |into| {
-        let apt = Apt::open(cache, progress)?;
-        let _task = progress.task("fetching Debian's Rust compiler for the guest", None);
-        make(&apt, &cache.root().join("toolchains").join(key.as_str()), into)
+    let waiting = || lab.progress.line("waiting for another process that is fetching Debian's Rust compiler");
+    let entry = lab.cache.entry("toolchains", &key, waiting, |into| {
+        let apt = Apt::open(lab)?;
+        let _task = lab.progress.task("fetching Debian's Rust compiler for the guest", None);
+        make(&apt, &lab.cache.root().join("toolchains").join(key.as_str()), into)
     })?;
     let versions = entry.join("versions");
-    let identity = fs::read_to_string(&versions).with_context(|| {
-        format!("cannot read `{}`; remove `{}` to fetch it anew", versions.display(), entry.display())
-    })?;
+    let identity = fs::read_to_string(&versions)
+        .with_context(|| format!("corrupt cache entry: remove `{}` and try again", entry.display()))?;
     Ok(DebianRust { rustc: entry.join("rustc"), identity })
 }
 
-/// Fills the directory `into`, which will be called `home`.
+/// Fills the directory `into`, which is later renamed to `home`.
 fn make(apt: &Apt, home: &Path, into: &Path) -> Result<()> {
     let debs = into.join("debs");
     let root = into.join("root");
-    fs::create_dir_all(&debs).with_context(|| format!("cannot make `{}`", debs.display()))?;
+    fs::create_dir_all(&debs)?;
     let mut versions = BTreeSet::new();
     let for_guest = format!("{LIBRARY}:arm64");
     let mut wanted = vec![COMPILER.to_owned()];
@@ -84,31 +83,30 @@ fn make(apt: &Apt, home: &Path, into: &Path) -> Result<()> {
         for package in packages {
             deb::unpack(&package.deb, &root)?;
             versions.insert(format!("{} {} {}\n", package.name, package.version, package.architecture));
-            // The guest's library is wanted alone: what it depends on is for a guest that compiles.
+            // Skip the dependencies of the guest's library, which only a guest that compiles needs.
             if package.name == LIBRARY && package.architecture == "arm64" && ARCH != "aarch64" {
                 continue;
             }
             wanted.extend(depends(&package)?.into_iter().filter(|name| asked.insert(name.clone())));
         }
     }
-    fs::remove_dir_all(&debs).with_context(|| format!("cannot remove `{}`", debs.display()))?;
-    fs::write(into.join("versions"), versions.into_iter().collect::<String>())
-        .context("cannot write the list of versions")?;
+    fs::remove_dir_all(&debs)?;
+    fs::write(into.join("versions"), versions.into_iter().collect::<String>())?;
     write_program(&into.join("rustc"), &script(&root, &home.join("root"))?)
 }
 
-/// The names a package depends on, but for the host's own.
+/// Returns the dependencies of a package, except those in [`HOSTS_OWN`].
 fn depends(package: &Package) -> Result<Vec<String>> {
     let field = Tool::new("dpkg-deb")
         .arg("--field")
         .arg(&package.deb)
         .arg("Depends")
         .run()
-        .with_context(|| format!("cannot read what `{}` depends on", package.name))?;
+        .with_context(|| format!("cannot read the dependencies of `{}`", package.name))?;
     Ok(names(&field))
 }
 
-/// The names in a `Depends` field: of alternatives the first, without versions.
+/// Returns the names in a `Depends` field, without versions; of alternatives, the first.
 fn names(field: &str) -> Vec<String> {
     let name = |dependency: &str| {
         dependency.trim().split([' ', '(', '|', ':']).next().unwrap_or_default().to_owned()
@@ -117,14 +115,16 @@ fn names(field: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty() && !HOSTS_OWN.contains(&name.as_str())).collect()
 }
 
-/// The script that is called as `rustc`. The loader is named, since the host's may be older than the
-/// C library here, and the libraries are named to it alone: in the environment they would reach the
-/// host's linker too.
+/// Returns the script that is run as `rustc`. It calls the loader explicitly, since the host's may be
+/// older than this C library, and passes it the library path as an argument: through the environment it
+/// would also reach the host's linker.
 fn script(root: &Path, home: &Path) -> Result<String> {
     let (libraries, loader) = match ARCH {
         "x86_64" => ("usr/lib/x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
         "aarch64" => ("usr/lib/aarch64-linux-gnu", "ld-linux-aarch64.so.1"),
-        other => bail!("Debian's Rust compiler is set up on x86_64 and aarch64 hosts only, not `{other}`"),
+        other => {
+            bail!("Debian's Rust compiler is supported on x86_64 and aarch64 hosts only, not on `{other}`")
+        }
     };
     for file in [root.join(libraries).join(loader), root.join("usr/bin/rustc")] {
         if !file.exists() {

@@ -1,24 +1,24 @@
-//! An initramfs in cpio's newc format, as the kernel unpacks it. Identical entries give identical
-//! bytes: there are no times, and inode numbers count up.
+//! An initramfs in cpio's newc format. Identical entries give identical bytes: times are 0, and inode
+//! numbers are consecutive.
 //!
-//! It is not compressed: unpacking would cost an emulated guest more than the copy does.
+//! It is not compressed: decompression would cost an emulated guest more than copying.
 
 use crate::cache::{Cache, KeyBuilder};
 use anyhow::{Context, Result};
+use fs_err as fs;
 use std::{
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
 use tempfile::NamedTempFile;
 
-/// Raised when the list of entries of [`of_init`] or [`with_modules`], or their format changes.
+/// Raised when the entries of [`of_init`] or [`with_modules`], or their format, change.
 const LAYOUT: &str = "2";
 
-/// One entry. Paths have no leading `/`, and parents come before what is in them.
+/// An entry. Paths have no leading `/`, and directories precede their contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A directory anyone may enter.
+    /// A directory with mode 0755.
     Directory {
         /// Its path.
         path: String,
@@ -29,7 +29,7 @@ pub enum Entry {
         path: String,
         /// Permission bits.
         mode: u32,
-        /// Its content, less than 4 GiB.
+        /// Its contents, less than 4 GiB.
         data: Vec<u8>,
     },
     /// A character device.
@@ -45,82 +45,76 @@ pub enum Entry {
     },
 }
 
-/// The initramfs of these entries.
+/// Returns the initramfs with these entries.
 pub fn write(entries: &[Entry]) -> Vec<u8> {
     let mut archive = Vec::new();
-    // The first inode is 1: 0 has a meaning to some readers.
+    // Start at inode 1: some readers treat 0 specially.
     for (inode, entry) in (1..).zip(entries) {
-        match entry {
-            Entry::Directory { path } => append(&mut archive, inode, 0o040_755, (0, 0), path, b""),
-            Entry::File { path, mode, data } => {
-                append(&mut archive, inode, 0o100_000 | mode, (0, 0), path, data);
-            }
+        let (mode, device, path, data): (_, _, _, &[u8]) = match entry {
+            Entry::Directory { path } => (0o040_755, (0, 0), path, b""),
+            Entry::File { path, mode, data } => (0o100_000 | mode, (0, 0), path, data),
             Entry::CharacterDevice { path, mode, major, minor } => {
-                append(&mut archive, inode, 0o020_000 | mode, (*major, *minor), path, b"");
+                (0o020_000 | mode, (*major, *minor), path, b"")
             }
-        }
+        };
+        append(&mut archive, Node { inode, mode, device }, path, data);
     }
-    append(&mut archive, 0, 0, (0, 0), "TRAILER!!!", b"");
+    append(&mut archive, Node { inode: 0, mode: 0, device: (0, 0) }, "TRAILER!!!", b"");
     archive
 }
 
-/// The entries of a guest whose /init is `init`.
+/// Returns the entries of a guest whose /init is `init`.
 pub fn entries(init: Vec<u8>) -> Vec<Entry> {
     let mut entries: Vec<Entry> =
         ["dev", "proc", "run", "sys", "tmp"].map(|path| Entry::Directory { path: path.into() }).into();
-    // The kernel opens it as init's stdin, stdout and stderr, before anything is mounted.
+    // The kernel opens it as stdin, stdout and stderr of init, before anything is mounted.
     entries.push(Entry::CharacterDevice { path: "dev/console".into(), mode: 0o600, major: 5, minor: 1 });
     entries.push(Entry::File { path: "init".into(), mode: 0o755, data: init });
     entries
 }
 
-/// An initramfs in the cache whose /init is the program in the file `init`.
+/// Returns an initramfs in the cache whose /init is the program in the file `init`.
 pub fn of_init(cache: &Cache, init: &Path) -> Result<PathBuf> {
-    let program = fs::read(init).with_context(|| format!("cannot read `{}`", init.display()))?;
+    let program = fs::read(init)?;
     let key = KeyBuilder::default().input("layout", LAYOUT).input("init", &program).finish("initramfs");
     let name = "initramfs.cpio";
     let entry = cache.entry(
         "initramfs",
         &key,
         || {},
-        |into| {
-            let path = into.join(name);
-            fs::write(&path, write(&entries(program)))
-                .with_context(|| format!("cannot write `{}`", path.display()))
-        },
+        |into| Ok(fs::write(into.join(name), write(&entries(program)))?),
     )?;
     Ok(entry.join(name))
 }
 
-/// Where the agent finds the modules that it loads before it looks for its port, by their order.
+/// The directory of the modules that the agent loads, sorted by name, before it opens its port.
 const BOOT: &str = "boot";
 
-/// As [`of_init`], with the kernel modules in the files `modules`, which the agent loads in this order.
-/// All of them are in the cache, where another content has another path: to find what is
-/// made already, none is read.
+/// Like [`of_init`], but with the kernel modules in the files `modules`, which the agent loads in this
+/// order. Their paths in the cache identify their contents, so an existing initramfs is found without
+/// reading them.
 pub fn with_modules(cache: &Cache, init: &Path, modules: &[PathBuf]) -> Result<PathBuf> {
     let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
     let key = KeyBuilder::default().input("layout", LAYOUT).input("init", bytes(init));
     let key = modules.iter().fold(key, |key, module| key.input("module", bytes(module)));
     let name = "initramfs.cpio";
     let fill = |into: &Path| {
-        let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read `{}`", path.display()));
-        let mut entries = entries(read(init)?);
+        let mut entries = entries(fs::read(init)?);
         entries.push(Entry::Directory { path: BOOT.into() });
         for (index, module) in modules.iter().enumerate() {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
             let path = format!("{BOOT}/{index:02}-{name}");
-            entries.push(Entry::File { path, mode: 0o644, data: read(module)? });
+            entries.push(Entry::File { path, mode: 0o644, data: fs::read(module)? });
         }
-        let path = into.join(name);
-        fs::write(&path, write(&entries)).with_context(|| format!("cannot write `{}`", path.display()))
+        Ok(fs::write(into.join(name), write(&entries))?)
     };
     Ok(cache.entry("initramfs", &key.finish("initramfs"), || {}, fill)?.join(name))
 }
 
-/// A file in `directory`, gone when it is dropped: the initramfs `archive` with a bootconfig behind.
+/// Writes the initramfs `archive` with a bootconfig appended to a file in `directory`, which is removed when
+/// the returned value is dropped.
 pub fn with_bootconfig(archive: &Path, bootconfig: &str, directory: &Path) -> Result<NamedTempFile> {
-    let mut data = fs::read(archive).with_context(|| format!("cannot read `{}`", archive.display()))?;
+    let mut data = fs::read(archive)?;
     append_bootconfig(&mut data, bootconfig);
     let cannot = || format!("cannot write an initramfs to `{}`", directory.display());
     let mut file = NamedTempFile::new_in(directory).with_context(cannot)?;
@@ -128,9 +122,9 @@ pub fn with_bootconfig(archive: &Path, bootconfig: &str, directory: &Path) -> Re
     Ok(file)
 }
 
-/// As Documentation/admin-guide/bootconfig.rst has it:
-/// `[initrd][bootconfig][padding][size(le32)][checksum(le32)][#BOOTCONFIG\n]`, where the size has the
-/// padding in it, the checksum is the sum of so many bytes, and the whole is a multiple of four.
+/// Appends a bootconfig as in Documentation/admin-guide/bootconfig.rst:
+/// `[initrd][bootconfig][padding][size(le32)][checksum(le32)][#BOOTCONFIG\n]`. The size includes the
+/// padding, the checksum is the sum of that many bytes, and the total is a multiple of four.
 fn append_bootconfig(archive: &mut Vec<u8>, bootconfig: &str) {
     let from = archive.len();
     archive.extend_from_slice(bootconfig.as_bytes());
@@ -142,8 +136,17 @@ fn append_bootconfig(archive: &mut Vec<u8>, bootconfig: &str) {
     archive.extend_from_slice(b"#BOOTCONFIG\n");
 }
 
-/// One newc header, name and content, each padded to four bytes.
-fn append(archive: &mut Vec<u8>, inode: u32, mode: u32, device: (u32, u32), path: &str, data: &[u8]) {
+/// The fields of a newc header that an entry has besides its name and its size.
+struct Node {
+    inode: u32,
+    /// Type and permission bits.
+    mode: u32,
+    /// Major and minor number.
+    device: (u32, u32),
+}
+
+/// Appends a newc header with the name, and the contents, each padded to four bytes.
+fn append(archive: &mut Vec<u8>, Node { inode, mode, device }: Node, path: &str, data: &[u8]) {
     let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
     let fields = [
         inode,
@@ -153,8 +156,8 @@ fn append(archive: &mut Vec<u8>, inode: u32, mode: u32, device: (u32, u32), path
         links,
         0, // mtime
         data.len() as u32,
-        0, // major of the device it is on
-        0, // minor of the same
+        0, // major of the device that contains it
+        0, // minor of that device
         device.0,
         device.1,
         path.len() as u32 + 1,
@@ -212,10 +215,10 @@ mod tests {
             assert_eq!(found, expect, "{bootconfig}");
             assert_eq!(found.len() % 4, 0);
         };
-        // Three letters of 0x61 and one byte of padding: 4 bytes, 0x123 in all.
+        // Three bytes of 0x61 and one byte of padding: size 4, checksum 0x123.
         check(b"cpio", "aaa", b"cpioaaa\0\x04\0\0\0\x23\x01\0\0#BOOTCONFIG\n");
         check(b"cpio", "aaaa", b"cpioaaaa\x04\0\0\0\x84\x01\0\0#BOOTCONFIG\n");
-        // Padding makes the whole a multiple, not the bootconfig alone.
+        // Padding makes the total a multiple of four, not the bootconfig alone.
         check(b"cpi", "aaaa", b"cpiaaaa\0\x05\0\0\0\x84\x01\0\0#BOOTCONFIG\n");
     }
 

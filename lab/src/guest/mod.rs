@@ -1,7 +1,7 @@
-//! What runs in the guest: agent, initramfs, workloads and modules, built from `guest/`.
+//! The contents of the guest: agent, initramfs, workloads and modules, built from `guest/`.
 //!
-//! Everything here is built once and kept in the cache; when nothing has changed, neither cargo nor
-//! a compiler is started.
+//! Everything is built once and kept in the cache. If nothing changed, neither cargo nor a compiler
+//! runs.
 
 mod agent;
 mod debian_rust;
@@ -21,7 +21,12 @@ pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
 pub use userland::{Tree, Userlands};
 
-use crate::{cache::Cache, host::process::Tool, kernel::Kernel, progress::Progress};
+use crate::{
+    cache::Cache,
+    context::Lab,
+    host::{confine::Reach, process::Tool},
+    kernel::Kernel,
+};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -31,48 +36,54 @@ use std::{
 /// The C compiler for the guest, and the linker of the agent.
 const CROSS_GCC: &str = "aarch64-linux-gnu-gcc";
 
-/// What a guest is made of.
+/// Removes symbols from programs and modules for the guest.
+const CROSS_STRIP: &str = "aarch64-linux-gnu-strip";
+
+/// The option with which a module keeps the symbols that the kernel needs.
+const STRIP_DEBUG: [&str; 1] = ["--strip-debug"];
+
+/// The parts of a guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The agent's program.
     pub agent: PathBuf,
     /// The initramfs whose /init is the agent.
     pub initramfs: PathBuf,
-    /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. The
-    /// same program with its symbols lies beside each, with `.debug` behind its name.
+    /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. Next to
+    /// each, with `.debug` appended to the name, is the same program with symbols.
     pub workloads: BTreeMap<String, PathBuf>,
-    /// Kernel modules, which are built for each kernel when a scenario asks for them.
+    /// Kernel modules, built for a kernel when a scenario needs them.
     pub modules: Modules,
-    /// Other people's programs, which are built for a userland when a scenario asks for one.
+    /// Third-party programs, built for a userland when a scenario needs them.
     pub programs: Programs,
-    /// Whole userlands, which are fetched when a scenario asks for one.
+    /// Debian userlands, fetched when a scenario needs one.
     pub userlands: Userlands,
-    /// The kernel's own tests, which are built for each kernel when a scenario asks for them.
+    /// The kernel's selftests, built for a kernel when a scenario needs them.
     pub selftests: Selftests,
 }
 
-/// Builds the guest's part of the repository at `root`.
-pub fn build(cache: &Cache, root: &Path, progress: &Progress) -> Result<Guest> {
-    build_beside(cache, root, &root.join("guest"), progress)
+/// Builds the guest's part of the checkout.
+pub fn build(lab: &Lab) -> Result<Guest> {
+    build_beside(lab, &lab.root.join("guest"))
 }
 
-/// The same with the agent alone from the repository; workloads, modules and the others are those of
-/// the directory `sources`, which is laid out as `guest/`.
-pub fn build_beside(cache: &Cache, root: &Path, sources: &Path, progress: &Progress) -> Result<Guest> {
+/// Like [`build`], but takes only the agent from the checkout. Workloads, modules and the rest are those
+/// of the directory `sources`, which has the layout of `guest/`.
+pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
     let compiler = cross_gcc_version()?;
-    let agent = agent::build(cache, root, &compiler, progress)?;
-    let initramfs = initramfs::of_init(cache, &agent)?;
-    let workloads = workloads::build(cache, &sources.join("workloads"), &compiler, progress)?;
-    let modules = Modules::new(cache, sources.join("modules"), progress);
-    let programs = Programs::new(cache, sources.join("programs"), progress);
-    let userlands = Userlands::new(cache, sources.join("userland"), progress);
-    let selftests = Selftests::new(cache, &sources.join("selftests"), &modules, progress);
+    let agent = agent::build(lab, &compiler)?;
+    let initramfs = initramfs::of_init(&lab.cache, &agent)?;
+    let workloads = workloads::build(lab, &sources.join("workloads"), &compiler)?;
+    let modules = Modules::new(lab, sources.join("modules"));
+    let programs = Programs::new(lab, sources.join("programs"));
+    let userlands = Userlands::new(lab, sources.join("userland"));
+    let selftests = Selftests::new(lab, &sources.join("selftests"), &modules);
     Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests })
 }
 
 impl Guest {
-    /// The initramfs for this kernel: that of all, or one with the modules that the kernel boots with and,
-    /// behind them, those in the files `more`.
+    /// Returns the initramfs for this kernel: the common one, or one with the modules that the kernel needs
+    /// to boot, followed by those in the files `more`.
     pub fn initramfs_for(&self, kernel: &Kernel, more: &[PathBuf]) -> Result<PathBuf> {
         let modules = [kernel.boot_modules()?.as_slice(), more].concat();
         if modules.is_empty() {
@@ -82,17 +93,30 @@ impl Guest {
     }
 }
 
-/// An initramfs whose /init is the workload `name`: a guest without an agent.
+/// Returns an initramfs whose /init is the workload `name`: a guest without an agent.
 pub fn bare(cache: &Cache, guest: &Guest, name: &str) -> Result<PathBuf> {
-    let Some(program) = guest.workloads.get(name) else { bail!("no workload is called `{name}`") };
+    let Some(program) = guest.workloads.get(name) else { bail!("no workload `{name}`") };
     initramfs::of_init(cache, program)
 }
 
-/// The cross compiler's own words about its version, which name the distribution's build too.
+/// Writes the program or module `from`, which is a regular file, without symbols to `to`.
+fn strip(options: &[&str], from: &Path, to: &Path) -> Result<()> {
+    Tool::new(CROSS_STRIP)
+        .args(options)
+        .arg("-o")
+        .arg(to)
+        .arg(from)
+        .confined(Reach::new(to.parent().unwrap_or(to)).reading([from]))
+        .run()
+        .map(drop)
+        .with_context(|| format!("cannot strip `{}`", from.display()))
+}
+
+/// Returns the version output of the cross compiler, which includes the distribution's build.
 fn cross_gcc_version() -> Result<String> {
     Tool::new(CROSS_GCC).arg("--version").env("LC_ALL", "C").run().with_context(|| {
         format!(
-            "cannot run `{CROSS_GCC}`, which builds for the guest; Debian's package is gcc-aarch64-linux-gnu"
+            "cannot run `{CROSS_GCC}`, the compiler for the guest; install the package gcc-aarch64-linux-gnu"
         )
     })
 }

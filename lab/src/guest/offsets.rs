@@ -1,22 +1,22 @@
-//! Where the functions of a workload are in its file, which is what uprobes go by.
+//! File offsets of a workload's functions, by which uprobes are defined.
 
-use crate::scenario::{UserPlace, nearest};
+use crate::{scenario::UserPlace, words::nearest_is};
+use fs_err as fs;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
-/// The offset of `place` in the file of `program`, in bytes. `program` is as the guest has it,
-/// without symbols; beside it lies the same with them, and `.debug` behind its name.
+/// Returns the offset of `place` in the file of `program`, in bytes. `program` is the file in the guest,
+/// without symbols; next to it, with `.debug` appended to the name, is the same program with symbols.
 ///
 /// # Errors
-/// A program that cannot be read, a symbol that it does not have or has at several addresses, and a
-/// place that is not in its file.
+/// The program cannot be read, the symbol does not exist or has several addresses, or the place is not
+/// in the file.
 pub(crate) fn offset_of(program: &Path, place: &UserPlace) -> Result<u64, String> {
     let with_symbols = program.with_extension("debug");
-    let read =
-        |path: &Path| fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()));
+    let read = |path: &Path| fs::read(path).map_err(|error| error.to_string());
     let (stripped, symbols) = (read(program)?, read(&with_symbols)?);
     let address = address_of(&symbols, place)?.saturating_add(place.offset);
-    let no_elf = |error| format!("`{}` is no ELF file: {error}", program.display());
+    let no_elf = |error| format!("`{}` is not an ELF file: {error}", program.display());
     let file = object::File::parse(&*stripped).map_err(no_elf)?;
     let in_segment = |segment: &object::Segment<'_, '_>| {
         let (offset, size) = segment.file_range();
@@ -29,7 +29,7 @@ pub(crate) fn offset_of(program: &Path, place: &UserPlace) -> Result<u64, String
 fn address_of(symbols: &[u8], place: &UserPlace) -> Result<u64, String> {
     let (program, name) = (&place.program, &place.symbol);
     let file =
-        object::File::parse(symbols).map_err(|error| format!("`{program}` is no ELF file: {error}"))?;
+        object::File::parse(symbols).map_err(|error| format!("`{program}` is not an ELF file: {error}"))?;
     let functions = || {
         let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
         functions.filter_map(|symbol| Some((symbol.name().ok()?.to_owned(), symbol.address())))
@@ -39,9 +39,8 @@ fn address_of(symbols: &[u8], place: &UserPlace) -> Result<u64, String> {
         (1, Some(address)) => Ok(*address),
         (0, _) => {
             let names: Vec<String> = functions().map(|(name, _)| name).collect();
-            let nearest = nearest(name, names.iter().map(String::as_str));
-            let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
-            Err(format!("`{name}` is no function of the workload `{program}`{nearest}"))
+            let near = nearest_is(name, &names);
+            Err(format!("`{name}` is not a function of the workload `{program}`{near}"))
         }
         (number, _) => {
             Err(format!("the workload `{program}` has {number} functions `{name}`, expected a name of one"))
@@ -60,15 +59,15 @@ mod tests {
         let program = directory.path().join("eventfd");
         let place = UserPlace::from_text("eventfd:main").unwrap();
         let error = offset_of(&program, &place).unwrap_err();
-        assert!(error.contains("cannot read"), "{error}");
+        assert!(error.contains("failed to open file"), "{error}");
         for path in [program.clone(), program.with_extension("debug")] {
             fs::write(path, "#!/bin/sh").unwrap();
         }
         let error = offset_of(&program, &place).unwrap_err();
-        assert!(error.contains("is no ELF file"), "{error}");
+        assert!(error.contains("is not an ELF file"), "{error}");
     }
 
-    /// This very test program: what its own symbols say is where its own code is.
+    /// Reads this test program: its symbols must give the offsets of its own code.
     #[test]
     fn a_function_is_found_in_its_file() {
         let own = std::env::current_exe().unwrap();
@@ -89,7 +88,7 @@ mod tests {
         assert_eq!(&bytes[offset as usize..][..16], code);
         let error = offset_of(&program, &UserPlace::from_text("own:maim").unwrap()).unwrap_err();
         assert!(
-            error.contains("`maim` is no function of the workload `own`; the nearest is `main`"),
+            error.contains("`maim` is not a function of the workload `own`; the nearest is `main`"),
             "{error}"
         );
     }

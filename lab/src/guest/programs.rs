@@ -1,61 +1,62 @@
-//! `guest/programs/NAME.c` × a userland → the same program for that userland: other people's
-//! examples, compiled against its libraries and linked with them as they are in the guest.
+//! `guest/programs/NAME.c` × a userland → the program for that userland: third-party examples, compiled
+//! and linked against the libraries that the guest has.
 
 use super::{CROSS_GCC, cross_gcc_version};
 use crate::{
-    cache::{Cache, KeyBuilder},
-    host::process::Tool,
-    progress::Progress,
+    cache::KeyBuilder,
+    context::Lab,
+    host::{confine::Reach, process::Tool},
     scenario::ProgramName,
 };
 use anyhow::{Context, Result};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use fs_err as fs;
+use std::path::{Path, PathBuf};
 
-/// How each is compiled: as its author wrote it, so without warnings.
+/// Compiler flags. The sources are unmodified, so warnings are disabled.
 const FLAGS: [&str; 3] = ["-O2", "-g", "-w"];
 
-/// Debian's directory of what is for this architecture alone.
+/// Debian's directory name for files of this architecture.
 const TRIPLET: &str = "aarch64-linux-gnu";
 
-/// The foreign programs of a repository.
+/// The third-party programs of a repository.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    cache: Cache,
+    lab: Lab,
     sources: PathBuf,
-    progress: Progress,
 }
 
 impl Programs {
-    /// Those of the directory `sources`, `guest/programs`.
-    pub fn new(cache: &Cache, sources: PathBuf, progress: &Progress) -> Programs {
-        Programs { cache: cache.clone(), sources, progress: progress.clone() }
+    /// Uses the programs in the directory `sources`, `guest/programs`.
+    pub fn new(lab: &Lab, sources: PathBuf) -> Programs {
+        Programs { lab: lab.clone(), sources }
     }
 
-    /// The program `name` for the userland in `tree`, which has the headers and the libraries.
+    /// Builds the program `name` for the userland in `tree`, which has the headers and the libraries.
     pub fn build(&self, name: &ProgramName, libraries: &[ProgramName], tree: &Path) -> Result<PathBuf> {
         let source = self.sources.join(format!("{name}.c"));
-        let text = fs::read(&source).with_context(|| format!("cannot read `{}`", source.display()))?;
+        let text = fs::read(&source)?;
         let arguments = arguments(libraries, tree);
         let key = KeyBuilder::default()
             .input("compiler", cross_gcc_version()?)
-            // The tree's path has all that is in it.
+            // The path of the tree identifies its contents.
             .input("arguments", arguments.join(" "))
             .input("source", &text)
             .finish(name);
-        let waiting = || self.progress.line(format!("another lab is building the program {name}; waiting"));
-        let entry = self.cache.entry("programs", &key, waiting, |into| {
-            let _task = self.progress.task(format!("building the program {name}"), None);
+        let waiting = || {
+            self.lab
+                .progress
+                .line(format!("waiting for another process that is building the program {name}"));
+        };
+        let entry = self.lab.cache.entry("programs", &key, waiting, |into| {
+            let _task = self.lab.progress.task(format!("building the program {name}"), None);
             Tool::new(CROSS_GCC)
                 .args(FLAGS)
                 .arg("-o")
                 .arg(into.join(&**name))
                 .arg(&source)
-                // Libraries come behind what needs them.
+                // Libraries follow the objects that need them.
                 .args(&arguments)
-                .env("LC_ALL", "C")
+                .confined(Reach::new(into).reading([source.as_path(), tree]))
                 .run()
                 .map(drop)
                 .with_context(|| format!("cannot build `{}`", source.display()))
@@ -64,8 +65,9 @@ impl Programs {
     }
 }
 
-/// The compiler is to find everything in the tree, and libraries' headers where pkg-config would. A
-/// cross compiler of Debian has a C library of its own, which it would look into first.
+/// Returns the arguments that make the compiler search only the tree, and for the headers of libraries
+/// the directories that pkg-config would name. Debian's cross compiler has its own C library, which it
+/// would search first.
 fn arguments(libraries: &[ProgramName], tree: &Path) -> Vec<String> {
     let tree = tree.display();
     let (include, lib) = (format!("{tree}/usr/include"), format!("{tree}/usr/lib/{TRIPLET}"));
@@ -83,7 +85,7 @@ fn arguments(libraries: &[ProgramName], tree: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::FromText;
+    use crate::{cache::Cache, progress::Progress, scenario::FromText};
 
     #[test]
     fn headers_and_libraries_are_those_of_the_tree() {
@@ -108,7 +110,8 @@ mod tests {
     fn a_program_that_is_not_there_is_named() {
         let place = tempfile::tempdir().unwrap();
         let cache = Cache::at(place.path().join("cache")).unwrap();
-        let programs = Programs::new(&cache, place.path().to_owned(), &Progress::silent());
+        let lab = Lab { root: place.path().to_owned(), cache, progress: Progress::silent() };
+        let programs = Programs::new(&lab, place.path().to_owned());
         let name = ProgramName::from_text("none").unwrap();
         let error = programs.build(&name, &[], place.path()).unwrap_err();
         assert!(format!("{error:#}").contains("none.c`: No such file"), "{error:#}");

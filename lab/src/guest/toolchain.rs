@@ -1,14 +1,14 @@
 //! The Rust toolchain that builds the agent: the active one if it has the musl target, else
 //! Debian's, unpacked in the cache.
 //!
-//! Both are used with the cargo that runs the lab. That cargo has put settings of its own build
-//! into the environment, and the user may have put more there; none of them reach the agent's.
+//! Both are used with the cargo that runs the lab. That cargo, and perhaps the user, put build settings
+//! into the environment; they are removed for the build of the agent.
 
 use super::{
     CROSS_GCC,
     debian_rust::{self, DebianRust},
 };
-use crate::{cache::Cache, host::process::Tool, progress::Progress};
+use crate::{context::Lab, host::process::Tool};
 use anyhow::{Context, Result};
 use std::{
     env,
@@ -16,35 +16,35 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The target of rustup's standard library: `rustup target add` brings it.
+/// The target of rustup's standard library, which `rustup target add` installs.
 const MUSL: &str = "aarch64-unknown-linux-musl";
 
 /// The target of Debian's standard library.
 const GNU: &str = "aarch64-unknown-linux-gnu";
 
-/// A compiler, and what cargo has to be told to use it.
+/// A compiler, and the settings with which cargo uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Toolchain {
-    /// The cargo that is called.
+    /// The cargo to run.
     cargo: OsString,
     /// The target triple.
     target: &'static str,
-    /// Another compiler than cargo would take.
+    /// The compiler, if not cargo's default.
     rustc: Option<PathBuf>,
     linker: &'static str,
     rustflags: &'static str,
-    /// What names this toolchain in keys: another compiler has another identity.
+    /// Identifies this toolchain in keys: differs for each compiler.
     identity: String,
 }
 
 impl Toolchain {
-    /// The toolchain to use on this host; fetches Debian's if need be.
-    pub(super) fn find(cache: &Cache, progress: &Progress) -> Result<Toolchain> {
+    /// Returns the toolchain to use on this host; fetches Debian's if necessary.
+    pub(super) fn find(lab: &Lab) -> Result<Toolchain> {
         // The cargo and the rustc that run the lab, else those on `PATH`.
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let active = Active::ask(&rustc)?;
-        Toolchain::choose(cargo, &active, || debian_rust::obtain(cache, progress))
+        Toolchain::choose(cargo, &active, || debian_rust::obtain(lab))
     }
 
     fn choose(
@@ -57,16 +57,16 @@ impl Toolchain {
         }
         let hint = || {
             format!(
-                "no Rust toolchain for the guest; with rustup, `rustup target add {MUSL}` makes the \
-                 active one serve"
+                "no Rust toolchain for the guest; with rustup, run `rustup target add {MUSL}` to \
+                 use the active one"
             )
         };
         let rust = debian().with_context(hint)?;
         Ok(Toolchain::debian(cargo, rust))
     }
 
-    /// The active toolchain. Its own lld links, since the musl target brings all else that is
-    /// needed; a toolchain without one has the cross compiler link.
+    /// Describes the active toolchain. Its own lld links, since the musl target contains the C library; a
+    /// toolchain without lld links with the cross compiler.
     fn musl(cargo: OsString, active: &Active) -> Toolchain {
         let linker = if active.has_lld() { "rust-lld" } else { CROSS_GCC };
         Toolchain {
@@ -79,7 +79,7 @@ impl Toolchain {
         }
     }
 
-    /// Debian's, with the C library of the cross compiler.
+    /// Describes Debian's toolchain, which uses the C library of the cross compiler.
     fn debian(cargo: OsString, rust: DebianRust) -> Toolchain {
         Toolchain {
             cargo,
@@ -91,13 +91,13 @@ impl Toolchain {
         }
     }
 
-    /// What names this toolchain in keys.
+    /// Returns the string that identifies this toolchain in keys.
     pub(super) fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// The command that builds `package` of the workspace at `root`, with the profile of the same
-    /// name, below `target_directory`.
+    /// Returns the command that builds `package` of the workspace at `root`, with the profile of the
+    /// same name, below `target_directory`.
     pub(super) fn cargo_build(&self, root: &Path, package: &str, target_directory: &Path) -> Tool {
         let mut tool = Tool::new(&self.cargo)
             .args(["build", "--locked", "--package", package, "--profile", package])
@@ -113,7 +113,7 @@ impl Toolchain {
         tool
     }
 
-    /// Where [`Toolchain::cargo_build`] leaves the program `package`.
+    /// Returns the path of the program `package` that [`Toolchain::cargo_build`] builds.
     pub(super) fn built(&self, target_directory: &Path, package: &str) -> PathBuf {
         target_directory.join(self.target).join(package).join(package)
     }
@@ -131,9 +131,9 @@ impl Toolchain {
     }
 }
 
-/// Whether a variable is about some other build: cargo's words to what it runs, and settings that
-/// would change what is built. The network's, the registries' and rustup's choice of a toolchain
-/// stay.
+/// Returns whether an environment variable is part of some other build: one that cargo sets for the
+/// programs it runs, or a setting that would change what is built. Settings of network and registries and
+/// rustup's choice of a toolchain are kept.
 fn is_of_another_build(name: &OsStr) -> bool {
     const KEPT: [&str; 5] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_"];
@@ -148,21 +148,21 @@ struct Active {
     sysroot: PathBuf,
     /// The host triple.
     host: String,
-    /// What `rustc -vV` says.
+    /// The output of `rustc -vV`.
     version: String,
 }
 
 impl Active {
     fn ask(rustc: &OsStr) -> Result<Active> {
         let ask = |args: &[&str]| {
-            Tool::new(rustc).args(args).run().context("cannot ask the active Rust compiler about itself")
+            Tool::new(rustc).args(args).run().context("cannot query the active Rust compiler")
         };
         Active::parse(&ask(&["--print", "sysroot"])?, &ask(&["-vV"])?)
     }
 
     fn parse(sysroot: &str, version: &str) -> Result<Active> {
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-        let host = host.with_context(|| format!("`rustc -vV` names no host:\n{version}"))?;
+        let host = host.with_context(|| format!("`rustc -vV` prints no `host:` line:\n{version}"))?;
         Ok(Active { sysroot: sysroot.trim().into(), host: host.to_owned(), version: version.to_owned() })
     }
 

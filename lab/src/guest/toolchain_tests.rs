@@ -1,10 +1,10 @@
-//! Which toolchain is taken, and what cargo is then told, with programs that stand in for both.
+//! The choice of a toolchain and the arguments of cargo, tested with scripts in place of rustc and cargo.
 
 use super::*;
 use std::fs;
 
-/// A toolchain directory with a rustc that answers for it, and a cargo that tells what it was
-/// called with.
+/// A toolchain directory with a rustc that reports it, and a cargo that prints its arguments and
+/// environment.
 struct Stage {
     directory: tempfile::TempDir,
 }
@@ -25,8 +25,8 @@ impl Stage {
         self.directory.path().join("sysroot")
     }
 
-    /// Written by another process: while this one had it open for writing, a child that another
-    /// test forks at that moment would keep it busy.
+    /// Writes a script through a child process: if this process had it open for writing, a child that
+    /// another test forks at that moment would keep it busy (ETXTBSY).
     fn program(&self, name: &str, script: &str) {
         let path = self.directory.path().join(name);
         let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$2\" && chmod +x \"$2\"";
@@ -45,7 +45,7 @@ impl Stage {
         Toolchain::choose(self.directory.path().join("cargo").into(), &active, debian)
     }
 
-    /// What cargo was called with: a line of arguments, its directory, its environment.
+    /// Returns how cargo was called: a line of arguments, its directory, its environment.
     fn call(&self, toolchain: &Toolchain) -> Vec<String> {
         let tool = toolchain.cargo_build(self.directory.path(), "agent", Path::new("/target"));
         tool.run().unwrap().lines().map(str::to_owned).collect()
@@ -125,7 +125,7 @@ fn a_compiler_that_names_no_host_is_refused() {
     let stage = Stage::new();
     stage.program("rustc", "echo cc 1.0");
     let error = format!("{:#}", stage.choose(debian).unwrap_err());
-    assert!(error.contains("names no host"), "{error}");
+    assert!(error.contains("prints no `host:` line"), "{error}");
 }
 
 #[test]

@@ -1,55 +1,57 @@
-//! `guest/userland/NAME.yaml` → a Debian arm64 tree in the cache: packages that apt chooses and
-//! downloads, unpacked and never configured, with what that leaves to be done by hand.
+//! `guest/userland/NAME.yaml` → a Debian arm64 tree in the cache: packages that apt resolves and
+//! downloads, unpacked but not configured, plus the fixups that this requires.
 //!
-//! The tree is shared: guests must not write to it.
+//! The tree is shared, so guests must not write to it.
 
 use crate::{
     cache::{Cache, KeyBuilder},
+    context::Lab,
     host::{
         apt::{Apt, Choice},
         deb,
     },
-    progress::Progress,
-    scenario::{PackageName, WantedUserland},
+    scenario::{PackageName, UserlandSpec},
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use fs_err::{self as fs, os::unix::fs::symlink};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
-/// Raised when an entry has to be made anew for a reason that nothing else in its key shows.
+/// Raised when entries must be rebuilt for a reason that the rest of the key does not cover.
 const LAYOUT: &str = "2";
 
-/// A file of packages that is longer is none.
+/// The maximum size of a file of packages.
 const FILE_MAX: u64 = 64 << 10;
 
-/// What a tree is made of.
+/// The description of a userland.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Userland {
     /// The Debian suite.
     suite: String,
-    /// The guest's memory, as QEMU writes sizes.
+    /// The guest's memory, in QEMU's notation.
     memory: String,
-    /// The packages that are wanted for themselves.
+    /// The packages to install, without their dependencies.
     packages: Vec<PackageName>,
 }
 
-/// What an unpacked tree lacks, since it is not configured.
+/// A file that an unpacked tree lacks because its packages are not configured.
 struct FixUp {
     path: &'static str,
     what: What,
-    #[expect(dead_code, reason = "for whoever reads the table")]
+    #[expect(dead_code, reason = "documents the table")]
     why: &'static str,
 }
 
-/// What is put there.
+/// The kind of file to create.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Directory,
@@ -68,43 +70,42 @@ const FIX_UPS: [FixUp; 12] = [
     FixUp {
         path: "var/tmp",
         what: What::Link("/tmp"),
-        why: "crash and others write there, and the tree is not to be written to",
+        why: "crash and others write there, and the tree must not be written to",
     },
     FixUp { path: "workloads", what: What::Directory, why: "the agent mounts a tmpfs there" },
     FixUp { path: "modules", what: What::Directory, why: "as workloads" },
     FixUp {
         path: "usr/bin/sh",
         what: What::Link("bash"),
-        why: "dash would link it by its maintainer script",
+        why: "the maintainer script of dash would link it",
     },
     FixUp { path: "usr/bin/awk", what: What::Link("gawk"), why: "update-alternatives would link it" },
     FixUp { path: "usr/bin/which", what: What::Link("which.debianutils"), why: "as awk" },
     FixUp {
         path: "etc/passwd",
         what: What::Text("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"),
-        why: "base-passwd's maintainer script makes it; selftests look for another owner than root",
+        why: "base-passwd's maintainer script makes it; selftests need an owner other than root",
     },
     FixUp { path: "etc/group", what: What::Text("root:x:0:\nnogroup:x:65534:\n"), why: "as passwd" },
     FixUp {
         path: "usr/sbin/poweroff",
         what: What::Script("#!/bin/sh\necho o >/proc/sysrq-trigger\n"),
-        why: "it comes with a whole init system; vmtest's /init ends with it",
+        why: "it belongs to a complete init system; vmtest's /init ends with it",
     },
     FixUp {
         path: "usr/sbin/mount.cgroup2",
         what: What::Script("#!/bin/sh\nexit 0\n"),
-        why: "the lab's kernels have no CGROUPS, and vmtest's /init ends where it cannot mount them",
+        why: "the lab's kernels have no CGROUPS, and vmtest's /init exits if it cannot mount them",
     },
 ];
 
-/// The userlands of a repository, and what was found out about them so far.
+/// The userlands of a repository, and the trees resolved so far.
 #[derive(Clone, Debug)]
 pub struct Userlands {
-    cache: Cache,
+    lab: Lab,
     files: PathBuf,
-    progress: Progress,
-    /// Trees by suite and packages. To ask apt takes a second.
-    known: Arc<Mutex<BTreeMap<(String, WantedUserland), PathBuf>>>,
+    /// Trees by suite and packages, since asking apt takes a second.
+    known: Arc<Mutex<BTreeMap<(String, UserlandSpec), PathBuf>>>,
 }
 
 /// A userland, unpacked.
@@ -112,23 +113,23 @@ pub struct Userlands {
 pub struct Tree {
     /// The root directory.
     pub path: PathBuf,
-    /// The guest's memory, as QEMU writes sizes.
+    /// The guest's memory, in QEMU's notation.
     pub memory: String,
 }
 
 impl Userlands {
-    /// Those of the directory `files`, `guest/userland`.
-    pub fn new(cache: &Cache, files: PathBuf, progress: &Progress) -> Userlands {
-        Userlands { cache: cache.clone(), files, progress: progress.clone(), known: Arc::default() }
+    /// Uses the userlands in the directory `files`, `guest/userland`.
+    pub fn new(lab: &Lab, files: PathBuf) -> Userlands {
+        Userlands { lab: lab.clone(), files, known: Arc::default() }
     }
 
-    /// Where trees are kept, and whatever else a userland is given.
+    /// The cache of the trees and of other files for userlands.
     pub fn cache(&self) -> &Cache {
-        &self.cache
+        &self.lab.cache
     }
 
-    /// The tree, fetched if the suite has other packages now than those in the cache.
-    pub fn tree(&self, wanted: &WantedUserland) -> Result<Tree> {
+    /// Returns the tree, fetched if the versions that the suite has now are not in the cache.
+    pub fn tree(&self, wanted: &UserlandSpec) -> Result<Tree> {
         let userland = Userland::load(&self.files, wanted.name.as_str())?;
         let mut known = self.known.lock().map_err(|_| anyhow!("a worker panicked"))?;
         let key = (userland.suite.clone(), wanted.clone());
@@ -137,8 +138,7 @@ impl Userlands {
             None => {
                 let packages: Vec<&str> =
                     userland.packages.iter().chain(&wanted.packages).map(PackageName::as_str).collect();
-                let path =
-                    tree(&self.cache, wanted.name.as_str(), &userland.suite, &packages, &self.progress)?;
+                let path = tree(&self.lab, wanted.name.as_str(), &userland.suite, &packages)?;
                 known.insert(key, path.clone());
                 path
             }
@@ -147,9 +147,9 @@ impl Userlands {
     }
 }
 
-/// The tree of these packages and what they depend on.
-fn tree(cache: &Cache, name: &str, suite: &str, packages: &[&str], progress: &Progress) -> Result<PathBuf> {
-    let apt = Apt::open(cache, progress)?;
+/// Returns the tree of these packages and their dependencies.
+fn tree(lab: &Lab, name: &str, suite: &str, packages: &[&str]) -> Result<PathBuf> {
+    let apt = Apt::open(lab)?;
     let choices = apt.choose_for_guest(suite, packages)?;
     let mut versions = String::new();
     for Choice { name, version, architecture } in &choices {
@@ -162,11 +162,12 @@ fn tree(cache: &Cache, name: &str, suite: &str, packages: &[&str], progress: &Pr
         .input("versions", versions)
         .input("fix-ups", fix_ups)
         .finish(&format!("{name}-{suite}"));
-    let waiting = || progress.line(format!("another lab is fetching the userland {name}; waiting"));
-    let entry = cache.entry("userlands", &key, waiting, |into| {
-        let task = progress.task(format!("unpacking the userland {name}"), Some(choices.len() as u64));
+    let waiting =
+        || lab.progress.line(format!("waiting for another process that is fetching the userland {name}"));
+    let entry = lab.cache.entry("userlands", &key, waiting, |into| {
+        let task = lab.progress.task(format!("unpacking the userland {name}"), Some(choices.len() as u64));
         let debs = into.join("debs");
-        fs::create_dir(&debs).with_context(|| format!("cannot make `{}`", debs.display()))?;
+        fs::create_dir(&debs)?;
         let wanted: Vec<String> = choices.iter().map(Choice::exactly).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let tree = into.join("tree");
@@ -174,8 +175,8 @@ fn tree(cache: &Cache, name: &str, suite: &str, packages: &[&str], progress: &Pr
             deb::unpack(&package.deb, &tree)?;
             task.set(done as u64 + 1);
         }
-        fs::remove_dir_all(&debs).with_context(|| format!("cannot remove `{}`", debs.display()))?;
-        FIX_UPS.iter().try_for_each(|fix_up| fix_up.apply(&tree))
+        fs::remove_dir_all(&debs)?;
+        Ok(FIX_UPS.iter().try_for_each(|fix_up| fix_up.apply(&tree))?)
     })?;
     Ok(entry.join("tree"))
 }
@@ -189,47 +190,41 @@ impl Userland {
                 known.filter_map(|file| Some(file.path().file_stem()?.to_string_lossy().into_owned()));
             let mut known: Vec<String> = known.collect();
             known.sort();
-            bail!("no userland is called `{name}`; there are {}", known.join(", "));
+            bail!("no userland `{name}`; there are {}", known.join(", "));
         }
         let read = || -> Result<Userland> {
-            ensure!(path.metadata()?.len() <= FILE_MAX, "it is longer than {} KiB", FILE_MAX >> 10);
+            ensure!(path.metadata()?.len() <= FILE_MAX, "it is larger than {} KiB", FILE_MAX >> 10);
             Userland::parse(&fs::read_to_string(&path)?)
         };
         read().with_context(|| format!("cannot read the userland `{}`", path.display()))
     }
 
     fn parse(text: &str) -> Result<Userland> {
-        let userland: Userland = serde_yaml::from_str(text)?;
+        let userland: Userland = crate::yaml::from_str(text)?;
         ensure!(!userland.packages.is_empty(), "packages: expected at least one");
         Ok(userland)
     }
 }
 
 impl FixUp {
-    /// Leaves alone what a package has brought, unless it is an empty directory in place of a link.
-    fn apply(&self, tree: &Path) -> Result<()> {
+    /// Creates the file unless a package contains it. An empty directory is replaced by a link.
+    fn apply(&self, tree: &Path) -> io::Result<()> {
         let path = tree.join(self.path);
         if matches!(self.what, What::Link(_)) {
-            // Anything but an empty directory refuses.
+            // Fails for anything but an empty directory.
             let _ = fs::remove_dir(&path);
         }
         if path.symlink_metadata().is_ok() {
             return Ok(());
         }
-        let put = || -> Result<()> {
-            fs::create_dir_all(path.parent().unwrap_or(tree))?;
-            match self.what {
-                What::Directory => fs::create_dir(&path)?,
-                What::Link(target) => symlink(target, &path)?,
-                What::Text(text) => fs::write(&path, text)?,
-                What::Script(text) => {
-                    fs::write(&path, text)?;
-                    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-                }
-            }
-            Ok(())
-        };
-        put().with_context(|| format!("cannot make `{}`", path.display()))
+        fs::create_dir_all(path.parent().unwrap_or(tree))?;
+        match self.what {
+            What::Directory => fs::create_dir(&path),
+            What::Link(target) => symlink(target, &path),
+            What::Text(text) => fs::write(&path, text),
+            What::Script(text) => fs::write(&path, text)
+                .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755))),
+        }
     }
 }
 
@@ -257,7 +252,7 @@ mod tests {
         let files = tempfile::tempdir().unwrap();
         fs::write(files.path().join("base.yaml"), "").unwrap();
         let error = Userland::load(files.path(), "bass").unwrap_err();
-        assert_eq!(format!("{error}"), "no userland is called `bass`; there are base");
+        assert_eq!(format!("{error}"), "no userland `bass`; there are base");
     }
 
     #[test]

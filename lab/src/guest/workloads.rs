@@ -1,19 +1,19 @@
 //! `guest/workloads/NAME.c` → a static aarch64 program called NAME.
 
-use super::CROSS_GCC;
+use super::{CROSS_GCC, strip};
 use crate::{
-    cache::{Cache, Key, KeyBuilder},
-    host::process::Tool,
-    progress::Progress,
+    cache::{Key, KeyBuilder},
+    context::Lab,
+    host::{confine::Reach, process::Tool},
 };
 use anyhow::{Context, Result};
+use fs_err as fs;
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
-/// How each is compiled. Frame pointers and symbols are for stack traces and uprobes.
+/// Compiler flags. Stack traces and uprobes need frame pointers and symbols.
 const FLAGS: [&str; 9] = [
     "-static",
     "-pthread",
@@ -26,21 +26,17 @@ const FLAGS: [&str; 9] = [
     "-Werror",
 ];
 
-/// Builds what has changed among the sources in the directory `sources`, or since another version of
-/// the compiler; all programs by name.
-pub(super) fn build(
-    cache: &Cache,
-    sources: &Path,
-    compiler: &str,
-    progress: &Progress,
-) -> Result<BTreeMap<String, PathBuf>> {
+/// Builds the workloads in the directory `sources` that are not in the cache for these sources and this
+/// compiler. Returns all programs by name.
+pub(super) fn build(lab: &Lab, sources: &Path, compiler: &str) -> Result<BTreeMap<String, PathBuf>> {
     let (programs, headers) = read_sources(sources)?;
     let mut built = BTreeMap::new();
     for (name, source) in programs {
         let key = key(compiler, &headers, &name, &source);
-        let waiting = || progress.line(format!("another lab is building the workload {name}; waiting"));
-        let entry = cache.entry("workloads", &key, waiting, |into| {
-            let _task = progress.task(format!("building the workload {name}"), None);
+        let waiting =
+            || lab.progress.line(format!("waiting for another process that is building the workload {name}"));
+        let entry = lab.cache.entry("workloads", &key, waiting, |into| {
+            let _task = lab.progress.task(format!("building the workload {name}"), None);
             compile(&sources.join(format!("{name}.c")), &into.join(&name))
         })?;
         built.insert(name.clone(), entry.join(&name));
@@ -53,16 +49,15 @@ type Sources = (BTreeMap<String, Vec<u8>>, BTreeMap<String, Vec<u8>>);
 
 fn read_sources(directory: &Path) -> Result<Sources> {
     let (mut programs, mut headers) = (BTreeMap::new(), BTreeMap::new());
-    let listed = || format!("cannot list the workloads in `{}`", directory.display());
-    for file in fs::read_dir(directory).with_context(listed)? {
-        let path = file.with_context(listed)?.path();
+    for file in fs::read_dir(directory).context("cannot list the workloads")? {
+        let path = file?.path();
         let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
         let into = match path.extension().and_then(|extension| extension.to_str()) {
             Some("c") => &mut programs,
             Some("h") => &mut headers,
             _ => continue,
         };
-        let text = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = fs::read(&path)?;
         into.insert(stem.to_owned(), text);
     }
     Ok((programs, headers))
@@ -80,24 +75,20 @@ fn key(compiler: &str, headers: &BTreeMap<String, Vec<u8>>, name: &str, source: 
     key.finish(name)
 }
 
-/// Compiles `source` to `program`, without symbols, and to the same with `.debug` behind, with.
+/// Compiles `source` to `program`, without symbols, and to `program` plus `.debug`, with symbols.
 fn compile(source: &Path, program: &Path) -> Result<()> {
     let with_symbols = program.with_extension("debug");
+    let into = program.parent().unwrap_or(program);
+    let sources = source.parent().unwrap_or(source);
     Tool::new(CROSS_GCC)
         .args(FLAGS)
         .arg("-o")
         .arg(&with_symbols)
         .arg(source)
-        .env("LC_ALL", "C")
+        .confined(Reach::new(into).reading([sources]))
         .run()
         .with_context(|| format!("cannot build the workload `{}`", source.display()))?;
-    Tool::new("aarch64-linux-gnu-strip")
-        .arg("-o")
-        .arg(program)
-        .arg(&with_symbols)
-        .run()
-        .with_context(|| format!("cannot strip `{}`", with_symbols.display()))?;
-    Ok(())
+    strip(&[], &with_symbols, program)
 }
 
 #[cfg(test)]
@@ -130,7 +121,7 @@ mod tests {
         assert_eq!(programs.keys().collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(headers.keys().collect::<Vec<_>>(), ["both"]);
         let error = read_sources(&directory.path().join("none")).unwrap_err();
-        assert!(format!("{error:#}").contains("cannot list the workloads in"), "{error:#}");
+        assert!(format!("{error:#}").contains("cannot list the workloads"), "{error:#}");
     }
 
     #[test]

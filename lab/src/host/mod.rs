@@ -1,11 +1,15 @@
-//! What the machine under the lab offers: its tools, its packages, its signals.
+//! The host's tools, packages, signals, failures and files.
 
-pub mod actionlint;
 pub mod apt;
-pub mod browser;
+pub mod beneath;
+pub mod confine;
 pub mod deb;
 pub mod drgn;
+pub mod git;
 pub mod interrupt;
+pub mod outage;
 pub mod prerequisites;
 pub mod process;
 pub mod sources;
+pub mod whole;
+pub mod workflow;

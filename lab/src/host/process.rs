@@ -1,10 +1,14 @@
-//! Tools as owned child processes: output captured, nothing left behind.
+//! Runs tools as child processes: captures their output and leaves nothing behind.
 //!
 //! A tool dies with the lab, however the lab dies, and is stopped as soon as the lab is
-//! interrupted. What it printed goes to a log file or is captured; an error shows its tail.
+//! interrupted. Its output goes to a log file or is captured; an error shows the end of it.
 
-use super::interrupt;
-use anyhow::{Context, Result, bail};
+use super::{
+    confine::{self, Level, Reach},
+    interrupt,
+    outage::{DISK_FULL, Outage},
+};
+use anyhow::{Context, Result, anyhow};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use std::{
     ffi::{OsStr, OsString},
@@ -17,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// How many lines of a failed tool's output an error shows.
+/// The number of lines of a failed tool's output that an error shows.
 const TAIL_LINES: usize = 15;
 
 /// A command to run.
@@ -29,10 +33,12 @@ pub struct Tool {
     env: Vec<(OsString, Option<OsString>)>,
     log: Option<PathBuf>,
     stdin: Option<Arc<OwnedFd>>,
+    confined: Option<Reach>,
+    level: Option<Level>,
 }
 
 impl Tool {
-    /// A command without arguments.
+    /// Creates a command without arguments.
     pub fn new(program: impl AsRef<OsStr>) -> Tool {
         Tool {
             program: program.as_ref().into(),
@@ -41,6 +47,8 @@ impl Tool {
             env: Vec::new(),
             log: None,
             stdin: None,
+            confined: None,
+            level: None,
         }
     }
 
@@ -68,7 +76,7 @@ impl Tool {
         self
     }
 
-    /// Takes an environment variable from it.
+    /// Removes an environment variable for it.
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Tool {
         self.env.push((name.as_ref().into(), None));
         self
@@ -80,39 +88,46 @@ impl Tool {
         self
     }
 
-    /// Gives it this as stdin, instead of nothing.
+    /// Uses `file` as stdin instead of /dev/null.
     pub fn stdin(mut self, file: impl Into<OwnedFd>) -> Tool {
         self.stdin = Some(Arc::new(file.into()));
         self
     }
 
-    /// Runs it to its end; a status other than 0 is an error with the tail of its output.
-    /// Gives back what it wrote to stdout, or nothing if that went to a log.
+    /// Confines it to `reach`, as well as this host can. It is started in the directory that it can write
+    /// to, without the variables of this process.
+    pub fn confined(self, reach: Reach) -> Tool {
+        Tool { confined: Some(reach), ..self }
+    }
+
+    /// Confines it at a certain level instead of the host's, if it is confined.
+    pub fn level(self, level: Level) -> Tool {
+        Tool { level: Some(level), ..self }
+    }
+
+    /// Runs it to completion and returns its stdout, which is empty if it went to a log. A status
+    /// other than 0 is an error with the end of its output.
     pub fn run(&self) -> Result<String> {
         self.run_watched(|| {})
     }
 
-    /// As [`Tool::run`], calling `watch` a few times a second while it runs.
+    /// Like [`Tool::run`], but calls `watch` a few times a second while it runs.
     pub fn run_watched(&self, mut watch: impl FnMut()) -> Result<String> {
-        let mut expression = duct::cmd(&self.program, &self.args).unchecked();
+        let confined = self.confined_command()?;
+        let mut expression = match &confined {
+            Some(command) => command.expression()?,
+            None => self.expression(),
+        };
         expression = match &self.stdin {
             Some(file) => expression.stdin_file(file.try_clone()?),
             None => expression.stdin_null(),
         };
-        if let Some(directory) = &self.directory {
-            expression = expression.dir(directory);
-        }
-        for (name, value) in &self.env {
-            expression = match value {
-                Some(value) => expression.env(name, value),
-                None => expression.env_remove(name),
-            };
-        }
         expression = match &self.log {
             Some(log) => expression.stderr_to_stdout().stdout_path(log),
             None => expression.stdout_capture().stderr_capture(),
         };
         let handle = expression
+            .unchecked()
             .before_spawn(|command| {
                 die_with_parent(command, Signal::TERM);
                 Ok(())
@@ -125,7 +140,7 @@ impl Tool {
             }
             watch();
             if let Err(interrupted) = interrupt::check() {
-                // TERM, not KILL: make passes it on to its children and removes half-made targets.
+                // TERM, not KILL: make forwards it to its children and removes incomplete targets.
                 for pid in handle.pids() {
                     if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
                         let _ = rustix::process::kill_process(pid, Signal::TERM);
@@ -149,10 +164,31 @@ impl Tool {
         if let Some(log) = &self.log {
             write!(message, "; its output is in `{}`", log.display())?;
         }
-        bail!("{message}\n{}", tail(&said, TAIL_LINES));
+        let message = format!("{message}\n{}", tail(&said, TAIL_LINES));
+        Err(if said.contains(DISK_FULL) { Outage(message).into() } else { anyhow!(message) })
     }
 
-    /// The command as a person would type it, cut where it gets long.
+    fn confined_command(&self) -> Result<Option<confine::Command>> {
+        let Some(reach) = &self.confined else { return Ok(None) };
+        let level = self.level.map_or_else(confine::level, Ok)?;
+        confine::confine(reach, level, &self.program, &self.args, &self.env).map(Some)
+    }
+
+    fn expression(&self) -> duct::Expression {
+        let mut expression = duct::cmd(&self.program, &self.args);
+        if let Some(directory) = &self.directory {
+            expression = expression.dir(directory);
+        }
+        for (name, value) in &self.env {
+            expression = match value {
+                Some(value) => expression.env(name, value),
+                None => expression.env_remove(name),
+            };
+        }
+        expression
+    }
+
+    /// Returns the command as typed in a shell, truncated to 200 characters.
     fn line(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.args);
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -160,7 +196,7 @@ impl Tool {
     }
 }
 
-/// Has the kernel send `signal` to the command when the thread that spawned it is gone.
+/// Makes the kernel send `signal` to the command when the thread that spawned it exits.
 pub fn die_with_parent(command: &mut std::process::Command, signal: Signal) {
     let parent = getpid();
     // SAFETY: between fork and exec the closure makes two system calls and touches no memory that
@@ -168,16 +204,16 @@ pub fn die_with_parent(command: &mut std::process::Command, signal: Signal) {
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(signal))?;
-            // A parent that was gone before it was asked for sends no signal.
+            // A parent that exited before this request sends no signal.
             if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
         });
     }
 }
 
-/// Writes a program, for this process to run.
+/// Writes an executable for this process to run.
 ///
-/// It is written by a child: while a file is open for writing it cannot be run, and what this process has
-/// open, a fork of another thread has open, too, until its exec.
+/// A child writes it: a file that is open for writing cannot be executed, and a child that another
+/// thread forks inherits all open files of this process until its exec.
 pub fn write_program(path: &Path, text: &str) -> Result<()> {
     let written = || -> Result<String> {
         let mut file = tempfile::tempfile()?;
@@ -188,14 +224,14 @@ pub fn write_program(path: &Path, text: &str) -> Result<()> {
     written().map(drop).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// The last `lines` lines of a text, each indented, so that they stand apart in an error.
+/// Returns the last `lines` lines of a text, indented to set them off in an error.
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     let from = all.len().saturating_sub(lines);
     all[from..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The full path of a program on `PATH`, if it is there.
+/// Returns the full path of a program on `PATH`.
 pub fn which(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| is_executable(path))

@@ -1,5 +1,5 @@
-//! The host's apt sources, read for one thing: where Debian's main archive is, and which keyring
-//! vouches for it. Both formats of `sources.list(5)`: one-line `.list` and deb822 `.sources`.
+//! Reads the host's apt sources for the URI of Debian's main archive and its keyring. Supports both
+//! formats of `sources.list(5)`: one-line `.list` and deb822 `.sources`.
 
 use anyhow::{Result, bail};
 use std::{
@@ -7,15 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Names a mirror where the host is not Debian, or where another one is preferred.
+/// Sets a mirror, if the host is not Debian or to override the host's mirror.
 pub const MIRROR_VARIABLE: &str = "FTRACE_LAB_DEBIAN_MIRROR";
 
-/// Where Debian's own keyring lies on Debian and, as a package of that name, on its derivatives.
+/// Paths of Debian's own keyring, on Debian and on derivatives with the package
+/// debian-archive-keyring.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
-/// Suites that only Debian's main archive serves. Third parties use some of the names too, which
-/// is why a candidate's keyring and path count as well.
+/// Suites that only Debian's main archive serves. Third parties also use some of the names, so the
+/// keyring and the path of a candidate count as well.
 const SUITES: [&str; 14] = [
     "bullseye",
     "bookworm",
@@ -38,18 +39,19 @@ const SUITES: [&str; 14] = [
 pub struct Archive {
     /// Its URI, without a suite.
     pub uri: String,
-    /// The keyring; none leaves it to apt's trusted keys.
+    /// The keyring; `None` for apt's trusted keys.
     pub keyring: Option<PathBuf>,
 }
 
 impl Archive {
-    /// The archive that has `suite`: security updates are in one of their own, beside the main one.
+    /// Returns the URI of the archive that has `suite`: security updates have a separate archive
+    /// next to the main one.
     pub fn uri_of(&self, suite: &str) -> String {
         let security = if suite.ends_with("-security") { "-security" } else { "" };
         format!("{}{security}", self.uri)
     }
 
-    /// The archive named by the environment, else the one the host's own packages come from.
+    /// Returns the archive named by the environment, otherwise that of the host's own packages.
     pub fn of_host() -> Result<Archive> {
         let default_keyring = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
         if let Some(uri) = std::env::var_os(MIRROR_VARIABLE).filter(|uri| !uri.is_empty()) {
@@ -77,7 +79,7 @@ impl Archive {
     }
 }
 
-/// One archive of an apt source, with what it is asked for.
+/// One archive of an apt source, with its suites and components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     uri: String,
@@ -105,8 +107,8 @@ fn host_entries(etc: &Path) -> Vec<Entry> {
     entries
 }
 
-/// The entry that is most surely Debian's main archive: a suite of Debian's, the component main,
-/// and, in doubt, Debian's keyring and a path that ends in `debian`.
+/// Returns the entry that is most likely Debian's main archive: one with a Debian suite and the
+/// component main, preferably with Debian's keyring and a path that ends in `debian`.
 fn main_archive(entries: &[Entry]) -> Option<Archive> {
     let plain = |suite: &str| {
         let name = suite.trim_end_matches("-updates").trim_end_matches("-backports");
@@ -134,7 +136,7 @@ fn main_archive(entries: &[Entry]) -> Option<Archive> {
     Some(Archive { uri: entry.uri.trim_end_matches('/').to_owned(), keyring: entry.signed_by.clone() })
 }
 
-/// `deb [signed-by=KEYRING] URI SUITE COMPONENT…`
+/// Parses lines of the form `deb [signed-by=KEYRING] URI SUITE COMPONENT…`.
 fn one_line_entries(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     for line in text.lines() {
@@ -160,7 +162,7 @@ fn one_line_entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// Stanzas of `Field: value` lines; a field goes on in lines that start with a blank.
+/// Parses stanzas of `Field: value` lines; lines that start with a blank continue a field.
 fn deb822_entries(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -204,7 +206,8 @@ fn field(stanza: &[&str], name: &str) -> Option<String> {
     Some(value)
 }
 
-/// The keyring of a `Signed-By`; an embedded key or a fingerprint is left to apt's own keys.
+/// Returns the keyring of a `Signed-By`; for an embedded key or a fingerprint, apt's own keys are
+/// used.
 fn keyring_path(value: &str) -> Option<PathBuf> {
     value.starts_with('/').then(|| PathBuf::from(value))
 }

@@ -1,12 +1,13 @@
-//! `bugs:` of a kernel's description: which scenarios are known to fail on it, and what they then say.
+//! `bugs:` of a kernel's description: the scenarios that are known to fail on it, and a part of each
+//! failure's text.
 //!
-//! What a run makes of that is in `run::known`.
+//! `run::known` applies them to the results of a run.
 
 use super::spec::{KernelSpec, check_name};
 use std::path::Path;
 
-/// Whether each bug has a scenario below `root`, the checkout, that shows it. A description that came with
-/// a reproducer has no scenarios around it.
+/// Checks that each bug has its scenario below `root`, the checkout. A description that comes with a
+/// reproducer has no `scenarios` directory next to it, so its bugs are not checked.
 pub(super) fn check(spec: &KernelSpec, root: &Path) -> Result<(), String> {
     let scenarios = root.join("scenarios");
     for (scenario, says) in &spec.bugs {
@@ -16,7 +17,7 @@ pub(super) fn check(spec: &KernelSpec, root: &Path) -> Result<(), String> {
             return Err(format!("bugs has `{scenario}`, and there is no `scenarios/{scenario}.yaml`"));
         }
         if says.trim().is_empty() {
-            return Err(format!("bugs.{scenario} is empty, expected a part of what its failure says"));
+            return Err(format!("bugs.{scenario} is empty, expected part of the failure's text"));
         }
     }
     Ok(())

@@ -1,8 +1,14 @@
-//! Builds of a kernel in miniature: a tree whose Makefile does in a moment what kbuild does in
-//! minutes, and counts how often it was run.
+//! Builds of a miniature kernel: a tree whose Makefile produces kbuild's files in a moment, and records
+//! each run.
 
 use super::*;
-use std::{os::unix::fs::PermissionsExt, thread::sleep, time::Duration};
+use crate::progress::Progress;
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    thread::sleep,
+    time::{Duration, SystemTime},
+};
 
 const MAKEFILE: &str = r#"VERSION = 6
 PATCHLEVEL = 12
@@ -12,12 +18,12 @@ EXTRAVERSION =
 ORDER := samples/hello.o
 
 allnoconfig:
-	@echo configure >> $(O)/../runs
+	@echo configure >> $(O)/runs
 	@grep -v CONFIG_UNMET $(KCONFIG_ALLCONFIG) > $(O)/.config
 
 Image modules: everything
 everything:
-	@echo build >> $(O)/../runs
+	@echo build >> $(O)/runs
 	@if [ -e broken ]; then echo "kernel/fork.c:3:1: error: expected ';'"; exit 1; fi
 	@echo "  CC      kernel/fork.o"
 	@echo "  CC [M]  samples/hello.o"
@@ -33,14 +39,15 @@ const KCONFIG: &str =
 
 struct Checkout {
     directory: tempfile::TempDir,
-    cache: Cache,
+    lab: Lab,
 }
 
 impl Checkout {
     fn new() -> Checkout {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path().join("cache")).unwrap();
-        let checkout = Checkout { directory, cache };
+        let lab = Lab { root: directory.path().to_owned(), cache, progress: Progress::silent() };
+        let checkout = Checkout { directory, lab };
         for name in ["kernels", "linux"] {
             fs::create_dir(checkout.path(name)).unwrap();
         }
@@ -59,7 +66,7 @@ impl Checkout {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// The same tree as a tarball, which never changes.
+    /// Packs the tree into a tarball, which never changes, and uses that as the source.
     fn pack(&self) {
         let pack = "tar -cf linux.tar linux && sha256sum linux.tar | cut -c -64";
         let sha256 = crate::host::process::Tool::new("sh").args(["-ec", pack]).directory(self.path("."));
@@ -71,7 +78,7 @@ impl Checkout {
     }
 
     fn build(&self) -> Result<Kernel> {
-        build(&self.cache, self.directory.path(), "mini", None, &Progress::silent())
+        build(&self.lab, "mini", None)
     }
 
     fn error(&self) -> String {
@@ -79,9 +86,9 @@ impl Checkout {
     }
 }
 
-/// What make did for a kernel, in order.
+/// Returns what make did for a kernel, in order.
 fn runs(kernel: &Kernel) -> String {
-    let runs = fs::read_to_string(kernel.directory.join("../runs")).unwrap_or_default();
+    let runs = fs::read_to_string(kernel.directory.join("runs")).unwrap_or_default();
     runs.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -107,6 +114,41 @@ fn a_second_build_runs_no_make() {
 }
 
 #[test]
+fn the_kernel_in_use_stays_in_a_cache_that_is_too_small_and_an_evicted_one_is_built_again() {
+    let mut checkout = Checkout::new();
+    checkout.lab.cache = checkout.lab.cache.with_limit(Some(1));
+    checkout.pack();
+    let kernel = checkout.build().unwrap();
+    let there = |kernel: &Kernel| [kernel.image().is_file(), kernel.source.join("Makefile").is_file()];
+    // Neither the new build nor the source, which was made first, was evicted.
+    assert_eq!(there(&kernel), [true, true]);
+    checkout.write("kernels/base.config", "CONFIG_FTRACE=y\nCONFIG_KPROBES=y\n");
+    let other = checkout.build().unwrap();
+    assert_eq!((there(&kernel), there(&other)), ([true, true], [true, true]));
+    let clone = kernel.clone();
+    drop(kernel);
+    checkout.write("kernels/base.config", "CONFIG_FTRACE=y\nCONFIG_UPROBES=y\n");
+    checkout.build().unwrap();
+    assert_eq!(there(&clone), [true, true]);
+    let of_clone = clone.image();
+    drop(clone);
+    checkout.write("kernels/base.config", "CONFIG_FTRACE=y\nCONFIG_BPF=y\n");
+    drop(checkout.build().unwrap());
+    assert!(!of_clone.exists() && there(&other) == [true, true]);
+    checkout.write("kernels/base.config", "CONFIG_FTRACE=y\n");
+    let again = checkout.build().unwrap();
+    assert!(again.image() == of_clone && of_clone.is_file());
+    assert_eq!(runs(&again), "configure build");
+    let make_room = || checkout.lab.cache.make_room(&checkout.lab.progress);
+    make_room();
+    assert_eq!(there(&again), [true, true]);
+    let source = again.source.clone();
+    drop([again, other]);
+    make_room();
+    assert!(!of_clone.exists() && !source.exists());
+}
+
+#[test]
 fn damaged_output_is_made_again() {
     let checkout = Checkout::new();
     checkout.pack();
@@ -122,6 +164,24 @@ fn damaged_output_is_made_again() {
 }
 
 #[test]
+fn the_files_that_a_killed_build_wrote_last_are_made_again() {
+    let checkout = Checkout::new();
+    checkout.pack();
+    let kernel = checkout.build().unwrap();
+    fs::rename(kernel.directory.join("../stamp.json"), kernel.directory.join("../running")).unwrap();
+    let age = |name: &str, seconds: u64| {
+        let file = fs::File::options().write(true).open(kernel.directory.join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    };
+    fs::write(kernel.directory.join("vmlinux"), "vml").unwrap();
+    fs::write(kernel.directory.join("System.map"), "a whole map").unwrap();
+    age("System.map", 60);
+    let again = checkout.build().unwrap();
+    assert_eq!(fs::read_to_string(again.directory.join("vmlinux")).unwrap(), "vmlinux\n");
+    assert_eq!(fs::read_to_string(again.directory.join("System.map")).unwrap(), "a whole map");
+}
+
+#[test]
 fn another_fragment_makes_another_build() {
     let checkout = Checkout::new();
     checkout.pack();
@@ -130,7 +190,7 @@ fn another_fragment_makes_another_build() {
     let other = checkout.build().unwrap();
     assert!(other.key != kernel.key && other.directory != kernel.directory);
     assert_ne!(other.config_hash, kernel.config_hash);
-    // A comment, or a line for other versions, is no reason to build.
+    // A comment, or a line for other versions, does not cause a build.
     checkout.write("kernels/base.config", "# why\nCONFIG_FTRACE=y\nCONFIG_NEW=y # when >=7.2\n");
     assert_eq!(checkout.build().unwrap().key, kernel.key);
 }
@@ -148,11 +208,10 @@ fn a_working_tree_is_built_again_in_the_same_place_when_it_changes() {
         ("configure build configure build", &kernel.directory)
     );
     assert_ne!(changed.key, kernel.key);
-    // The tree of the command line takes the place of the one in the file.
+    // The tree of the command line replaces the one in the file.
     fs::create_dir(checkout.path("other")).unwrap();
     checkout.write("other/Makefile", MAKEFILE);
-    let root = checkout.directory.path();
-    let other = build(&checkout.cache, root, "mini", Some(&checkout.path("other")), &Progress::silent());
+    let other = build(&checkout.lab, "mini", Some(&checkout.path("other")));
     assert_ne!(other.unwrap().directory, kernel.directory);
 }
 
@@ -177,7 +236,7 @@ fn a_symbol_that_does_not_come_out_is_explained_and_nothing_stays() {
     checkout.write("kernels/base.config", "CONFIG_FTRACE=y\nCONFIG_UNMET=y\nCONFIG_UNMET_TOO=y\n");
     let error = checkout.error();
     for expect in [
-        "`mini` (6.12.1) cannot be configured as asked: 2 of 3 symbols",
+        "cannot configure the kernel `mini` (6.12.1): 2 of 3 requested symbols",
         "kernels/base.config:2: CONFIG_UNMET=y: unmet: CONFIG_NOTHING is not set",
         "kernels/base.config:3: CONFIG_UNMET_TOO=y: this kernel has no such symbol; the nearest is CONFIG_UNMET",
     ] {
@@ -198,7 +257,7 @@ fn make_that_leaves_something_out_is_no_success() {
 #[test]
 fn a_cache_that_cannot_be_written_is_named() {
     if rustix::process::geteuid().is_root() {
-        // Nothing is read-only to root; a file in the directory's place is as good.
+        // Nothing is read-only to root, so put a file in place of the directory.
         let checkout = Checkout::new();
         checkout.write("cache/builds", "");
         assert!(checkout.error().contains("cache/builds"), "{}", checkout.error());

@@ -1,31 +1,31 @@
-//! What `--kernel` asks for → names of `kernels/*.yaml`.
+//! The argument of `--kernel` → names of `kernels/*.yaml`.
 //!
-//! A name is itself, `all` is every one there is but those that say `opt_in`, and a requirement such as `>=6.1` takes those that
-//! are named by a version alone: variants such as `6.12-kasan` are asked for by name. What a name
-//! says is all that counts, so nothing is fetched or built to answer; `6.12` is 6.12 whatever its
-//! patch level.
+//! A name stands for itself, `all` for every kernel without `opt_in`, and a requirement such as `>=6.1`
+//! for the kernels whose name is only a version: variants such as `6.12-kasan` must be named. Only the
+//! name is compared, so nothing is fetched or built to answer; `6.12` is 6.12 whatever its patch level.
 
 use super::{
-    spec::{self, KernelSpec, SpecError},
+    catalog,
+    spec::{KernelSpec, SpecError},
     version::{KernelVersion, VersionReq},
 };
 use std::{collections::BTreeSet, path::Path};
 
-/// What stands for every kernel.
+/// The name that stands for every kernel without `opt_in`.
 const ALL: &str = "all";
 
-/// The kernels below `root`, the checkout, that `asked` names, each once, in the order of asking.
+/// Returns the kernels below `root`, the checkout, that `asked` selects, each once, in the order of `asked`.
 pub fn choose(root: &Path, asked: &[String]) -> Result<Vec<String>, SpecError> {
     let mut chosen = Vec::new();
     for asked in asked {
         if asked == ALL {
-            let specs = spec::list(root)?;
+            let specs = catalog::list(root)?;
             chosen.extend(specs.into_iter().filter(|spec| !spec.opt_in).map(|spec| spec.name));
         } else if is_requirement(asked) {
-            let known = spec::names(root);
+            let known = catalog::names(root);
             let wanted = among(&known, &asked.parse()?);
             if wanted.is_empty() {
-                let known = spec::quoted_list(&known);
+                let known = catalog::quoted_list(&known);
                 return Err(SpecError::NoneChosen { asked: asked.clone(), known });
             }
             chosen.extend(wanted);
@@ -38,12 +38,12 @@ pub fn choose(root: &Path, asked: &[String]) -> Result<Vec<String>, SpecError> {
     Ok(chosen)
 }
 
-/// The version that a kernel's name begins with, as far as it says one: 6.12 for `6.12-kasan`.
+/// Returns the version at the start of a kernel's name, if there is one: 6.12 for `6.12-kasan`.
 pub fn named_version(name: &str) -> Option<KernelVersion> {
     name.parse().ok()
 }
 
-/// No name begins like this.
+/// Returns whether this is a requirement: no name begins with an operator.
 fn is_requirement(asked: &str) -> bool {
     asked.trim_start().starts_with(['<', '>', '=', '!'])
 }
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn what_takes_none_names_what_there_is() {
-        check(&[">=8"], Err("no kernel is `>=8`; there are `5.10`, `6.1`"));
-        check(&[">=six"], Err("`>=six` is no kernel requirement"));
+        check(&[">=8"], Err("no kernel matches `>=8`; there are `5.10`, `6.1`"));
+        check(&[">=six"], Err("`>=six` is not a kernel requirement"));
         check(&["6.13"], Err("no kernel `6.13`"));
-        check(&["6.12", "../x"], Err("`../x` is no name"));
+        check(&["6.12", "../x"], Err("`../x` is not a valid name"));
     }
 }

@@ -1,21 +1,25 @@
-//! Kernel configurations: the fragments that ask for symbols, and the `.config` that resulted.
+//! Kernel configurations: the fragments that request symbols, and the resulting `.config`.
 //!
 //! A fragment has lines `CONFIG_NAME=value`, comments, and `# CONFIG_NAME is not set`. A line may
-//! end in `# when REQUIREMENT`: it is asked for only of those kernel versions.
+//! end in `# when REQUIREMENT` to apply only to those kernel versions.
 
 use super::{
-    spec::{directory, read_capped},
+    small_file::read_capped,
+    spec::directory,
     version::{KernelVersion, VersionReq},
 };
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fmt, path::Path};
 
-/// A `.config` of everything has 300 kB.
+/// The `.config` of an allmodconfig has 300 kB.
 const CONFIG_LIMIT_BYTES: u64 = 4 << 20;
 
-/// A symbol that a fragment asks for.
+/// Characters that a value must not contain: make expands `$` in the configuration, the shell backticks.
+const EVALUATED: [char; 4] = ['"', '$', '`', '\\'];
+
+/// A symbol that a fragment requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub struct RequestedSymbol {
     /// Without `CONFIG_`.
     pub(super) symbol: String,
     /// `y`, `m`, `n`, a number, or a string with its quotes.
@@ -24,21 +28,20 @@ pub(super) struct Asked {
     pub(super) origin: String,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestedSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CONFIG_{}={}", self.symbol, self.value)
     }
 }
 
-/// What `fragments` below `root`, the checkout, ask of a kernel of this version. Of two that ask
-/// for the same symbol the later one counts.
-pub(super) fn ask(root: &Path, fragments: &[String], version: &KernelVersion) -> Result<Vec<Asked>> {
-    let mut all: Vec<Asked> = Vec::new();
+/// Returns the symbols that `fragments` below `root`, the checkout, request of a kernel of this version.
+/// For a symbol requested twice, the later line wins.
+pub fn ask(root: &Path, fragments: &[String], version: &KernelVersion) -> Result<Vec<RequestedSymbol>> {
+    let mut all: Vec<RequestedSymbol> = Vec::new();
     for fragment in fragments {
         let name = format!("{fragment}.config");
         let path = directory(root).join(&name);
-        let text = read_capped(&path, CONFIG_LIMIT_BYTES)
-            .with_context(|| format!("cannot read the config fragment `{}`", path.display()))?;
+        let text = read_capped(&path, CONFIG_LIMIT_BYTES)?;
         for asked in parse_fragment(&format!("kernels/{name}"), &text, version)? {
             all.retain(|earlier| earlier.symbol != asked.symbol);
             all.push(asked);
@@ -47,12 +50,12 @@ pub(super) fn ask(root: &Path, fragments: &[String], version: &KernelVersion) ->
     Ok(all)
 }
 
-/// What kconfig reads by way of KCONFIG_ALLCONFIG.
-pub(super) fn allconfig(asked: &[Asked]) -> String {
+/// Returns the contents of the file that kconfig reads through KCONFIG_ALLCONFIG.
+pub(super) fn allconfig(asked: &[RequestedSymbol]) -> String {
     asked.iter().map(|asked| format!("{asked}\n")).collect()
 }
 
-fn parse_fragment(name: &str, text: &str, version: &KernelVersion) -> Result<Vec<Asked>> {
+fn parse_fragment(name: &str, text: &str, version: &KernelVersion) -> Result<Vec<RequestedSymbol>> {
     let mut asked = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let origin = format!("{name}:{}", index + 1);
@@ -61,14 +64,17 @@ fn parse_fragment(name: &str, text: &str, version: &KernelVersion) -> Result<Vec
         if assignment.is_empty() {
             let unset = comment.strip_prefix("CONFIG_").and_then(|rest| rest.strip_suffix(" is not set"));
             if let Some(symbol) = unset.filter(|symbol| is_symbol(symbol)) {
-                asked.push(Asked { symbol: symbol.to_owned(), value: "n".to_owned(), origin });
+                asked.push(RequestedSymbol { symbol: symbol.to_owned(), value: "n".to_owned(), origin });
             }
             continue;
         }
         let parts = assignment.strip_prefix("CONFIG_").and_then(|rest| rest.split_once('='));
         let Some((symbol, value)) = parts.filter(|(symbol, value)| is_symbol(symbol) && is_value(value))
         else {
-            bail!(wrong("a line such as `CONFIG_FTRACE=y`, with y, m, n, a number or a quoted string"));
+            bail!(wrong(
+                "a line such as `CONFIG_FTRACE=y`, with y, m, n, a number or a quoted string without `$`, backticks and \
+                         backslashes"
+            ));
         };
         let wanted = match comment.strip_prefix("when ") {
             Some(requirement) => {
@@ -78,13 +84,13 @@ fn parse_fragment(name: &str, text: &str, version: &KernelVersion) -> Result<Vec
             None => true,
         };
         if wanted {
-            asked.push(Asked { symbol: symbol.to_owned(), value: value.to_owned(), origin });
+            asked.push(RequestedSymbol { symbol: symbol.to_owned(), value: value.to_owned(), origin });
         }
     }
     Ok(asked)
 }
 
-/// A line's assignment and its comment; a `#` inside a quoted string is no comment.
+/// Splits a line into assignment and comment; a `#` inside a quoted string does not start a comment.
 fn split_comment(line: &str) -> (&str, &str) {
     let mut quoted = false;
     for (index, c) in line.char_indices() {
@@ -107,7 +113,7 @@ fn is_value(text: &str) -> bool {
     matches!(text, "y" | "m" | "n")
         || text.parse::<i64>().is_ok()
         || text.strip_prefix("0x").is_some_and(hexadecimal)
-        || quoted.is_some_and(|inside| !inside.contains('"'))
+        || quoted.is_some_and(|inside| !inside.contains(EVALUATED))
 }
 
 /// A kernel's final `.config`.
@@ -119,32 +125,30 @@ pub struct Config {
 impl Config {
     /// Reads a `.config`.
     pub fn load(path: &Path) -> Result<Config> {
-        let text = read_capped(path, CONFIG_LIMIT_BYTES)
-            .with_context(|| format!("cannot read the kernel configuration `{}`", path.display()))?;
-        Ok(Config::parse(&text))
+        Ok(Config::parse(&read_capped(path, CONFIG_LIMIT_BYTES)?))
     }
 
-    /// The symbols of a `.config`'s text. What is not set is left out.
+    /// Parses the text of a `.config`. Symbols that are not set are left out.
     pub fn parse(text: &str) -> Config {
         let lines = text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
         Config { values: lines.map(|(symbol, value)| (symbol.to_owned(), value.to_owned())).collect() }
     }
 
-    /// The value of a symbol, named with or without `CONFIG_`: `y`, `m`, a number, or a string in
-    /// its quotes. None is kconfig's `n`.
+    /// Returns the value of a symbol, named with or without `CONFIG_`: `y`, `m`, a number, or a string
+    /// with its quotes. `None` is kconfig's `n`.
     pub fn get(&self, symbol: &str) -> Option<&str> {
         let symbol = symbol.strip_prefix("CONFIG_").unwrap_or(symbol);
         self.values.get(symbol).map(String::as_str)
     }
 
-    /// Whether a symbol is `y` or `m`.
+    /// Returns whether a symbol is `y` or `m`.
     pub fn is_set(&self, symbol: &str) -> bool {
         matches!(self.get(symbol), Some("y" | "m"))
     }
 
-    /// What was asked for and did not come out.
-    pub(super) fn misses<'a>(&self, asked: &'a [Asked]) -> Vec<&'a Asked> {
-        let came_out = |asked: &&Asked| self.get(&asked.symbol).unwrap_or("n") == asked.value;
+    /// Returns the requested symbols that are missing or have another value.
+    pub(super) fn misses<'a>(&self, asked: &'a [RequestedSymbol]) -> Vec<&'a RequestedSymbol> {
+        let came_out = |asked: &&RequestedSymbol| self.get(&asked.symbol).unwrap_or("n") == asked.value;
         asked.iter().filter(|asked| !came_out(asked)).collect()
     }
 }
@@ -155,7 +159,7 @@ mod tests {
 
     fn parse(text: &str, version: &str) -> Result<String> {
         let asked = parse_fragment("kernels/x.config", text, &version.parse().unwrap())?;
-        Ok(asked.iter().map(Asked::to_string).collect::<Vec<_>>().join(" "))
+        Ok(asked.iter().map(RequestedSymbol::to_string).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
@@ -184,7 +188,10 @@ mod tests {
         check("CONFIG_A = y", "a line such as");
         check("CONFIG_A=yes", "a line such as");
         check("CONFIG_A=\"b", "a line such as");
-        check("CONFIG_A=y # when six", "no kernel requirement");
+        check("CONFIG_INITRAMFS_SOURCE=\"$(shell touch /tmp/x)\"", "a quoted string without `$`");
+        check("CONFIG_A=\"`id`\"", "a quoted string without `$`");
+        check("CONFIG_A=\"a\\b\"", "a quoted string without `$`");
+        check("CONFIG_A=y # when six", "not a kernel requirement");
     }
 
     #[test]

@@ -1,21 +1,24 @@
-//! The vmlinux as gdb and crash read it fastest: with a `.gdb_index`, without which they look through
-//! all of its debug information first. In an emulated guest that halves crash's attach.
+//! A vmlinux with a `.gdb_index`, without which gdb and crash scan all debug information when they
+//! start. In an emulated guest the index halves the time that crash takes to attach.
 
 use super::{Kernel, WITHOUT_VMLINUX};
 use crate::{
     cache::{Cache, KeyBuilder},
-    host::process::{Tool, which},
+    host::{
+        confine::Reach,
+        process::{Tool, which},
+    },
 };
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// Reads files of any architecture.
+/// A gdb that reads files of any architecture.
 pub const GDB: &str = "gdb-multiarch";
 
-/// Writes them.
+/// Adds the index to the file.
 const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 
-/// The kernel's vmlinux with an index, or as it is where there is no gdb to make one.
+/// Returns the kernel's vmlinux with an index, or without one if [`GDB`] is not installed.
 pub fn indexed_vmlinux(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
     let vmlinux = kernel.vmlinux().context(WITHOUT_VMLINUX)?;
     if which(GDB).is_none() {
@@ -29,15 +32,16 @@ pub fn indexed_vmlinux(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
         |into| {
             let indexed = || -> Result<()> {
                 let save = ["-nx", "--batch", "-ex", "save gdb-index ."];
-                Tool::new(GDB).args(save).arg(&vmlinux).directory(into).run()?;
+                let confined = |tool: &str| Tool::new(tool).confined(Reach::new(into).reading([&vmlinux]));
+                confined(GDB).args(save).arg(&vmlinux).run()?;
                 let index = into.join("vmlinux.gdb-index");
                 let section = format!(".gdb_index={}", index.display());
-                Tool::new(OBJCOPY)
+                confined(OBJCOPY)
                     .args(["--add-section", &section, "--set-section-flags", ".gdb_index=readonly"])
                     .arg(&vmlinux)
                     .arg(into.join("vmlinux"))
                     .run()?;
-                Ok(std::fs::remove_file(index)?)
+                Ok(fs_err::remove_file(index)?)
             };
             indexed().with_context(|| format!("cannot make an index of `{}`", vmlinux.display()))
         },

@@ -1,9 +1,9 @@
-//! Why a symbol did not come out as it was asked for: the Kconfig files of the tree, read and
-//! weighed against the final `.config`.
+//! Explains why a requested symbol is missing from the final `.config`, or has another value, by
+//! evaluating the tree's Kconfig files against it.
 //!
-//! Reading them takes seconds, so it is done only to explain a failure.
+//! Reading them takes seconds, so this is done only after a failure.
 
-use super::config::{Asked, Config};
+use super::config::{Config, RequestedSymbol};
 use anyhow::{Result, anyhow};
 use nom_kconfig::{
     Attribute, Entry, KconfigFile, KconfigInput, Symbol,
@@ -19,28 +19,28 @@ use std::{
     path::Path,
 };
 
-/// How similar a known name has to be to be offered for an unknown one.
+/// The least similarity (Jaro-Winkler) of a known name that is suggested for an unknown one.
 const NEAR: f64 = 0.85;
 
-/// Everything a tree's Kconfig files say about its symbols.
+/// The symbols of a tree's Kconfig files.
 #[derive(Debug, Default)]
 pub(super) struct Kconfig {
     definitions: BTreeMap<String, Vec<Definition>>,
-    /// For each symbol: what selects it, and when.
+    /// For each symbol, the symbols that select it, each with its condition.
     selectors: BTreeMap<String, Vec<(String, Option<Expression>)>>,
     choices: Vec<Vec<String>>,
 }
 
 #[derive(Debug)]
 struct Definition {
-    /// What has to be true, its own and that of the menus and ifs around it.
+    /// Its dependencies, including those of the menus and ifs around it.
     needs: Vec<Expression>,
-    /// Whether a person can set it, or only other symbols can.
+    /// Whether the user can set it, or only other symbols can.
     has_prompt: bool,
     choice: Option<usize>,
 }
 
-/// What stands around an entry.
+/// The context of an entry: dependencies and choice of the blocks around it.
 #[derive(Clone, Default)]
 struct Around {
     needs: Vec<Expression>,
@@ -48,7 +48,7 @@ struct Around {
 }
 
 impl Kconfig {
-    /// Reads the Kconfig files of a tree, as for arm64.
+    /// Reads the Kconfig files of a tree for arm64.
     pub(super) fn load(tree: &Path) -> Result<Kconfig> {
         let variables = HashMap::from([("SRCARCH", "arm64"), ("ARCH", "arm64")]);
         let file =
@@ -135,8 +135,8 @@ impl Kconfig {
         self.definitions.entry(symbol.to_owned()).or_default().push(definition);
     }
 
-    /// Why `asked` did not come out in `config`.
-    pub(super) fn explain(&self, asked: &Asked, config: &Config) -> String {
+    /// Returns the reason why `asked` is missing from `config` or has another value.
+    pub(super) fn explain(&self, asked: &RequestedSymbol, config: &Config) -> String {
         let symbol = asked.symbol.as_str();
         let Some(definitions) = self.definitions.get(symbol) else {
             let near = |known: &&String| strsim::jaro_winkler(known, symbol);
@@ -152,8 +152,8 @@ impl Kconfig {
         {
             return format!("selected by {}", list(&selected_by));
         }
-        // A symbol may be defined more than once; what is missing is missing in the place that
-        // gets furthest.
+        // A symbol may be defined more than once: report the definition with the fewest unmet
+        // dependencies.
         let unmet = definitions.iter().map(|definition| unmet(&definition.needs, config));
         let unmet = unmet.min_by_key(Vec::len).unwrap_or_default();
         if !unmet.is_empty() {
@@ -163,21 +163,21 @@ impl Kconfig {
             let selectors = self.selectors.get(symbol).map(Vec::as_slice).unwrap_or_default();
             let names: Vec<String> = selectors.iter().map(|(name, _)| name.clone()).collect();
             return match names.is_empty() {
-                true => "it cannot be set, the kernel computes it".into(),
-                false => format!("it cannot be set, only be selected by {}", list(&names)),
+                true => "cannot be set, only computed by Kconfig".into(),
+                false => format!("cannot be set, only selected by {}", list(&names)),
             };
         }
         let members = definitions.iter().find_map(|definition| self.choices.get(definition.choice?));
         if let Some(chosen) = members.and_then(|members| members.iter().find(|name| config.is_set(name)))
             && chosen != symbol
         {
-            return format!("only one of its choice can be set, and CONFIG_{chosen} is");
+            return format!("its choice allows one symbol only, and CONFIG_{chosen} is set");
         }
         let macros: Vec<String> = definitions.iter().flat_map(|d| macros_in(&d.needs)).collect();
         if !macros.is_empty() {
-            return format!("the compiler or another tool is asked first: {}", macros.join(", "));
+            return format!("depends on a toolchain check: {}", macros.join(", "));
         }
-        format!("it came out as {}", config.get(symbol).unwrap_or("n"))
+        format!("its value is {}", config.get(symbol).unwrap_or("n"))
     }
 
     fn selected_by(&self, symbol: &str, config: &Config) -> Vec<String> {
@@ -191,7 +191,7 @@ impl Kconfig {
 
 fn needs_of(attributes: &[Attribute]) -> impl Iterator<Item = Expression> + '_ {
     attributes.iter().filter_map(|attribute| match attribute {
-        // `depends on X if Y` asks for X only where Y holds; an unmet X is then no explanation.
+        // `depends on X if Y` requires X only if Y holds, so an unmet X explains nothing.
         Attribute::DependsOn(depends) if depends.r#if.is_none() => Some(depends.expression.clone()),
         Attribute::Requires(expression) => Some(expression.clone()),
         _ => None,
@@ -206,7 +206,7 @@ fn list(names: &[String]) -> String {
     text
 }
 
-/// The parts of `needs` that are false, each as Kconfig writes it, with the symbols' values.
+/// The parts of `needs` that are false, in Kconfig syntax, each with the symbol's value.
 fn unmet(needs: &[Expression], config: &Config) -> Vec<String> {
     let mut parts = Vec::new();
     for expression in needs {
@@ -273,7 +273,7 @@ fn and_value(expression: &AndExpression, config: &Config) -> u8 {
 
 fn term_value(term: &Term, config: &Config) -> u8 {
     match term {
-        // A macro asks a tool; assumed to hold, negated or not.
+        // A macro runs a tool: assume that it holds, negated or not.
         Term::Atom(Atom::Macro(_)) | Term::Not(Atom::Macro(_)) => 2,
         Term::Atom(atom) => atom_value(atom, config),
         Term::Not(atom) => 2 - atom_value(atom, config),
@@ -320,14 +320,14 @@ fn text_of(symbol: &Symbol, config: &Config) -> String {
         Symbol::Constant(ConstantSymbol::Boolean(set)) => if *set { "y" } else { "n" }.to_owned(),
         Symbol::Constant(ConstantSymbol::Hex(text) | ConstantSymbol::String(text)) => text.clone(),
         Symbol::Constant(ConstantSymbol::Tristate(tristate)) => tristate.to_string(),
-        // The letters themselves are constants too, and numbers may come without quotes.
+        // The letters y, m and n are constants, too, and numbers may lack quotes.
         Symbol::NonConstant(name) if matches!(name.as_str(), "y" | "m" | "n") => name.clone(),
         Symbol::NonConstant(name) if name.parse::<i64>().is_ok() => name.clone(),
         Symbol::NonConstant(name) => config.get(name).unwrap_or("n").trim_matches('"').to_owned(),
     }
 }
 
-/// The macros among `needs`, which no `.config` answers.
+/// The expressions among `needs` with macros, whose values are not in any `.config`.
 fn macros_in(needs: &[Expression]) -> Vec<String> {
     let mut found = Vec::new();
     for expression in needs {

@@ -1,4 +1,4 @@
-//! A Kconfig in miniature, with one of everything that keeps a symbol from being set.
+//! A miniature Kconfig, with one example of everything that keeps a symbol from being set.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn check(asked: &str, config: &str, expect: &str) {
     let file = KconfigFile::new("/none".into(), "/none/Kconfig".into());
     let kconfig = Kconfig::parse(KCONFIG, file).unwrap();
     let (symbol, value) = asked.split_once('=').unwrap();
-    let asked = Asked { symbol: symbol.into(), value: value.into(), origin: "f:1".into() };
+    let asked = RequestedSymbol { symbol: symbol.into(), value: value.into(), origin: "f:1".into() };
     let config: String = config.split_whitespace().map(|word| format!("CONFIG_{word}\n")).collect();
     assert_eq!(kconfig.explain(&asked, &Config::parse(&config)), expect, "{asked}");
 }
@@ -87,16 +87,12 @@ fn unmet_dependencies_are_those_of_the_symbol_and_of_what_stands_around_it() {
 
 #[test]
 fn what_no_person_can_set_is_said() {
-    check("HAVE_IT=y", "", "it cannot be set, the kernel computes it");
+    check("HAVE_IT=y", "", "cannot be set, only computed by Kconfig");
     check("SELECTED=n", "ALWAYS=y HAVE_IT=y SELECTED=y", "selected by CONFIG_ALWAYS");
     check("COMPUTED=y", "", "unmet: CONFIG_ALWAYS is not set");
-    check("TWO=y", "ALWAYS=y ONE=y", "only one of its choice can be set, and CONFIG_ONE is");
-    check(
-        "ASKS_THE_COMPILER=y",
-        "ALWAYS=y",
-        "the compiler or another tool is asked first: $(cc-option, -fnothing)",
-    );
-    check("ALWAYS=m", "ALWAYS=y", "it came out as y");
+    check("TWO=y", "ALWAYS=y ONE=y", "its choice allows one symbol only, and CONFIG_ONE is set");
+    check("ASKS_THE_COMPILER=y", "ALWAYS=y", "depends on a toolchain check: $(cc-option, -fnothing)");
+    check("ALWAYS=m", "ALWAYS=y", "its value is y");
 }
 
 #[test]

@@ -1,60 +1,39 @@
-//! kbuild's make: how it is called, how far it is, and what went wrong in it.
+//! kbuild's make: its arguments, its progress, and its errors.
 
-use super::toolchain::{PREFIX, compiler};
-use crate::{host::process::Tool, progress::Task};
+use super::toolchain::PREFIX;
+use crate::{
+    host::{confine::Reach, outage::DISK_FULL, process::Tool},
+    progress::Task,
+};
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
-/// Variables that would change what make builds, or whose jobs it counts, behind the lab's back.
-const FOREIGN: [&str; 15] = [
-    "MAKEFLAGS",
-    "MFLAGS",
-    "MAKELEVEL",
-    "LLVM",
-    "LLVM_IAS",
-    "KBUILD_OUTPUT",
-    "KBUILD_EXTMOD",
-    "KCONFIG_CONFIG",
-    "KCFLAGS",
-    "KCPPFLAGS",
-    "KAFLAGS",
-    "KRUSTFLAGS",
-    "LOCALVERSION",
-    "C_INCLUDE_PATH",
-    "CPATH",
-];
-
-/// make in `directory`, a source tree or a build directory, for arm64 and with identical output
-/// for identical input.
-pub(super) fn make(cache: &Path, directory: &Path) -> Tool {
-    let mut tool = Tool::new("make").arg("-C").arg(directory).arg("ARCH=arm64");
-    tool = tool.arg(format!("CROSS_COMPILE={PREFIX}")).arg(format!("CC={}", compiler())).args([
+/// Returns make for arm64 in `directory`, a source tree or a build directory, confined to `reach`, with
+/// identical output for identical input.
+pub(super) fn make(directory: &Path, reach: Reach) -> Tool {
+    Tool::new("make").confined(reach).arg("-C").arg(directory).arg("ARCH=arm64").args([
+        &format!("CROSS_COMPILE={PREFIX}"),
         "KBUILD_BUILD_TIMESTAMP=1970-01-01 00:00:00 UTC",
         "KBUILD_BUILD_USER=ftrace-lab",
         "KBUILD_BUILD_HOST=ftrace-lab",
         "KBUILD_BUILD_VERSION=1",
-        // Without it a git tree's version gets a `+`.
+        // Set, even to nothing, it keeps kbuild from appending `+` to the version of a git tree.
         "LOCALVERSION=",
-        // No kernel here has Rust in it, but kconfig notes the version of a rustc it finds.
+        // No kernel here contains Rust, but kconfig would record the version of any rustc.
         "RUSTC=no-rustc",
-    ]);
-    for name in FOREIGN {
-        tool = tool.env_remove(name);
-    }
-    // Objects of one build directory serve another one.
-    tool.env("LC_ALL", "C").env("CCACHE_BASEDIR", cache).env("CCACHE_NOHASHDIR", "1")
+    ])
 }
 
-/// Follows make's log while it is written.
+/// Reads make's log while it is written.
 pub(super) struct Follower {
     log: PathBuf,
     offset: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of an incomplete line.
     rest: String,
-    /// How many objects were compiled so far.
+    /// The number of objects compiled so far.
     pub(super) objects: u64,
 }
 
@@ -63,7 +42,7 @@ impl Follower {
         Follower { log: log.to_owned(), offset: 0, rest: String::new(), objects: 0 }
     }
 
-    /// Reads what is new, and shows it, `before` objects being there from earlier.
+    /// Reads new lines and shows the progress; `before` objects exist from an earlier build.
     pub(super) fn show(&mut self, task: &Task, before: u64, expected: u64) {
         let Some(text) = self.read() else { return };
         let mut last = None;
@@ -92,16 +71,16 @@ impl Follower {
     }
 }
 
-/// Whether a line of the log announces an object of the kernel or a module.
+/// Returns whether a line of the log announces an object of the kernel or of a module.
 fn is_object(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     line.starts_with("  ") && matches!(words.next(), Some("CC" | "AS"))
 }
 
-/// How many error lines are worth showing.
+/// The maximum number of error lines to show.
 const ERROR_LINES: usize = 10;
 
-/// What the compiler, the linker or a script complained about in a log, first things first.
+/// Returns the first errors of compiler, linker or a script in a log.
 pub(crate) fn complaints(log: &str) -> String {
     const MARKERS: [&str; 9] = [
         " error: ",
@@ -109,7 +88,7 @@ pub(crate) fn complaints(log: &str) -> String {
         "undefined reference to",
         "ERROR: ",
         "FAILED: ",
-        "No space left on device",
+        DISK_FULL,
         "No such file or directory",
         ": not found",
         "Killed",

@@ -1,28 +1,34 @@
-//! `kernels/patches/NAME.patch`: what a kernel's description changes in its source.
+//! `kernels/patches/NAME.patch`: changes that a kernel's description makes to its source.
 //!
-//! Patches are applied to a copy, an entry of the cache of its own, keyed by the source and by what
-//! the patches say. Its files are hard links to those of the source; git writes what it changes
-//! anew, so the source stays as it was.
+//! Patches are applied to a copy with its own cache entry, keyed by the source and the contents of the
+//! patches. The copy consists of hard links; git replaces the files that it changes, so the source is
+//! not modified.
 
 use super::{
-    source::{self, Named, Source},
-    spec::{KernelSpec, SourceSpec, check_name, directory, read_capped},
+    small_file::read_capped,
+    source::{self, Named},
+    source_tree::Source,
+    spec::{KernelSpec, SourceSpec, check_name, directory},
 };
 use crate::{
-    cache::{Cache, Key, KeyBuilder},
-    host::process::{Tool, which},
-    progress::Progress,
+    cache::{Key, KeyBuilder},
+    context::Lab,
+    host::{
+        confine::Reach,
+        process::{Tool, which},
+    },
 };
 use anyhow::{Context, Result, bail, ensure};
-use std::{fs, path::Path};
+use fs_err as fs;
+use std::path::Path;
 
-/// A longer patch is a tree of its own.
+/// Use a separate tree instead of a larger patch.
 const PATCH_LIMIT_BYTES: u64 = 1 << 20;
 
-/// More patches are a tree of their own.
+/// Use a separate tree instead of more patches.
 const PATCHES_MAX: usize = 64;
 
-/// Whether a kernel's description may have the patches that it names.
+/// Checks that a kernel's description may have the patches that it names.
 pub(super) fn check(spec: &KernelSpec) -> Result<(), String> {
     for patch in &spec.patches {
         check_name(patch).map_err(|error| error.to_string())?;
@@ -30,14 +36,12 @@ pub(super) fn check(spec: &KernelSpec) -> Result<(), String> {
     match &spec.source {
         _ if spec.patches.is_empty() => Ok(()),
         _ if spec.patches.len() > PATCHES_MAX => {
-            Err(format!("it has {} patches, expected {PATCHES_MAX} at most", spec.patches.len()))
+            Err(format!("it has {} patches, expected at most {PATCHES_MAX}", spec.patches.len()))
         }
-        SourceSpec::Tree(_) => Err("patches are applied to a copy of the source, and source.tree is built \
-                                    where it is; apply them there"
+        SourceSpec::Tree(_) => Err("patches are applied to a copy of the source, but source.tree is built \
+                                    in place; apply them there"
             .into()),
-        SourceSpec::DebianImage { .. } => {
-            Err("a debian-image is as it was shipped, and takes no `patches`".into())
-        }
+        SourceSpec::DebianImage { .. } => Err("a debian-image is not built, so it takes no `patches`".into()),
         SourceSpec::Debian { .. } | SourceSpec::Tarball { .. } | SourceSpec::Git { .. } => Ok(()),
     }
 }
@@ -50,100 +54,83 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Those of the checkout `root` that are called `names`, which are plain names.
+    /// Reads the patches `names`, which are plain names, below `root`, the checkout.
     pub(super) fn load_all(root: &Path, names: &[String]) -> Result<Vec<Patch>> {
         let load = |name: &String| {
             let path = directory(root).join("patches").join(format!("{name}.patch"));
-            let text = read_capped(&path, PATCH_LIMIT_BYTES)
-                .with_context(|| format!("cannot read the patch `{}`", path.display()))?;
-            Ok(Patch { name: name.clone(), text })
+            Ok(Patch { name: name.clone(), text: read_capped(&path, PATCH_LIMIT_BYTES)? })
         };
         names.iter().map(load).collect()
     }
 
-    /// Applies it to `tree`, all of it or nothing. git takes no path that leads out of the tree, and
-    /// no context that only resembles the patch's.
+    /// Applies it to `tree`, completely or not at all. git rejects paths that lead out of the tree, and
+    /// context that does not match exactly.
     fn apply(&self, tree: &Path, scratch: &Path) -> Result<()> {
         let file = scratch.join(format!("{}.patch", self.name));
-        fs::write(&file, &self.text).with_context(|| format!("cannot write `{}`", file.display()))?;
-        git_apply(tree).arg("--").arg(&file).run().with_context(|| {
+        fs::write(&file, &self.text)?;
+        git_apply(tree, scratch).arg("--").arg(&file).run().with_context(|| {
             format!("the patch `kernels/patches/{}.patch` does not apply; refresh it", self.name)
         })?;
-        fs::remove_file(&file).with_context(|| format!("cannot remove `{}`", file.display()))
+        Ok(fs::remove_file(&file)?)
     }
 }
 
-/// git, as if there were no repository around the cache and nothing were configured.
-fn git_apply(tree: &Path) -> Tool {
-    let git = Tool::new("git").directory(tree).env("LC_ALL", "C");
-    let git = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].into_iter().fold(git, Tool::env_remove);
-    git.env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree))
+/// Returns `git apply`, which ignores configuration and any repository that contains the cache. It can only
+/// write below `scratch`.
+fn git_apply(tree: &Path, scratch: &Path) -> Tool {
+    Tool::new("git")
+        .confined(Reach::new(scratch))
+        .env("GIT_CEILING_DIRECTORIES", scratch)
         .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .arg("-C")
+        .arg(tree)
         .args(["apply", "--verbose", "--whitespace=nowarn"])
 }
 
-/// What the source `spec` names is called with `patches`.
-pub(super) fn identify(
-    cache: &Cache,
-    root: &Path,
-    spec: &SourceSpec,
-    patches: &[Patch],
-    progress: &Progress,
-) -> Result<Named> {
-    let source = source::identify(cache, root, spec, progress)?;
+/// Returns key, version and label of the source in `spec` with `patches` applied.
+pub(super) fn identify(lab: &Lab, spec: &SourceSpec, patches: &[Patch]) -> Result<Named> {
+    let source = source::identify(lab, spec)?;
     if patches.is_empty() {
         return Ok(source);
     }
     Ok(Named { key: key(&source, patches).as_str().to_owned(), label: label(&source, patches), ..source })
 }
 
-/// What a patch is called is nothing to the build.
+/// Names of patches are not part of the key: they do not affect the build.
 fn key(source: &Named, patches: &[Patch]) -> Key {
     let key = KeyBuilder::default().input("source", &source.key);
     let key = patches.iter().fold(key, |key, patch| key.input("patch", &patch.text));
     key.finish(&format!("patched-{}", source.label))
 }
 
-/// `6.12.107-1+watchpoint-cut`
+/// Such as `6.12.107-1+watchpoint-cut`.
 fn label(source: &Named, patches: &[Patch]) -> String {
     patches.iter().fold(source.label.clone(), |label, patch| label + "+" + &patch.name)
 }
 
-/// The source `spec` names, with `patches`, in the cache. Paths are relative to `root`.
-pub(super) fn obtain(
-    cache: &Cache,
-    root: &Path,
-    spec: &SourceSpec,
-    patches: &[Patch],
-    progress: &Progress,
-) -> Result<Source> {
+/// Obtains the source in `spec` with `patches` applied, in the cache. Paths are relative to the checkout.
+pub(super) fn obtain(lab: &Lab, spec: &SourceSpec, patches: &[Patch]) -> Result<Source> {
     if patches.is_empty() {
-        return source::obtain(cache, root, spec, progress);
+        return source::obtain(lab, spec);
     }
     if let SourceSpec::Tree(tree) = spec {
         bail!(
-            "this kernel has patches, which are applied to a copy of its source, and `{}` is built where it \
-             is; take the kernel without patches, and apply them there",
+            "patches of this kernel are applied to a copy of its source, but `{}` is built in place; use a \
+             kernel without patches, and apply them there",
             tree.display()
         );
     }
     ensure!(which("git").is_some(), "cannot apply patches without git: install the package `git`");
-    let original = source::identify(cache, root, spec, progress)?;
+    let original = source::identify(lab, spec)?;
     let (key, label) = (key(&original, patches), label(&original, patches));
-    let patched = source::fetched(cache, &key, &label, progress, |into| {
-        let original = source::obtain(cache, root, spec, progress)?;
+    let patched = source::fetched(lab, &key, &label, |into| {
+        let original = source::obtain(lab, spec)?;
         let tree = into.join("tree");
-        let _task = progress.task("patching a copy of the kernel source", None);
-        Tool::new("cp")
-            .args(["--archive", "--link", "--"])
-            .arg(&original.directory)
-            .arg(&tree)
-            .run()
-            .with_context(|| format!("cannot copy `{}`", original.directory.display()))?;
+        let _task = lab.progress.task("patching a copy of the kernel source", None);
+        Tool::new("cp").args(["--archive", "--link", "--"]).arg(&original.directory).arg(&tree).run()?;
         patches.iter().try_for_each(|patch| patch.apply(&tree, into))
     })?;
-    // Its key was made with the version before, which is what is known without the source.
+    // Keys use the version before patching, the one that is known without the source.
     Ok(Source { version: original.version, ..patched })
 }
 

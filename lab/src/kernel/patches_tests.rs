@@ -1,6 +1,7 @@
 //! Patches on a tree that looks like a kernel's, in a tarball.
 
 use super::*;
+use crate::{cache::Cache, progress::Progress};
 use std::{os::unix::fs::MetadataExt, path::PathBuf};
 
 const FORK: &str = "int one;\nint two;\nint three;\n";
@@ -9,7 +10,7 @@ const GOOD: &str = "Says why.\n\n--- a/kernel/fork.c\n+++ b/kernel/fork.c\n@@ -1
 
 struct Checkout {
     directory: tempfile::TempDir,
-    cache: Cache,
+    lab: Lab,
     source: SourceSpec,
 }
 
@@ -26,7 +27,8 @@ impl Checkout {
         let sha256 = Tool::new("sh").args(["-ec", pack]).directory(root).run().unwrap().trim().to_owned();
         let url = format!("file://{}", root.join("linux.tar").display());
         let cache = Cache::at(root.join("cache")).unwrap();
-        Checkout { cache, source: SourceSpec::Tarball { url, sha256 }, directory }
+        let lab = Lab { root: root.to_owned(), cache, progress: Progress::silent() };
+        Checkout { lab, source: SourceSpec::Tarball { url, sha256 }, directory }
     }
 
     fn write(&self, name: &str, patch: &str) {
@@ -40,10 +42,10 @@ impl Checkout {
 
     fn obtain(&self, names: &[&str]) -> Result<Source> {
         let patches = self.load(names)?;
-        obtain(&self.cache, self.directory.path(), &self.source, &patches, &Progress::silent())
+        obtain(&self.lab, &self.source, &patches)
     }
 
-    /// The error of one patch that says this.
+    /// Returns the error of a single patch with this text.
     fn error(&self, patch: &str) -> String {
         self.write("bad", patch);
         format!("{:#}", self.obtain(&["bad"]).unwrap_err())
@@ -69,7 +71,7 @@ fn a_patch_changes_a_copy_and_not_the_source() {
     assert_eq!((fork(&original).as_str(), original.label.as_str()), (FORK, "6.12.1"));
     assert_eq!(fork(&patched), FORK.replace("two", "2nd"));
     assert_eq!((patched.label.as_str(), patched.mutable), ("6.12.1+second+third", false));
-    // What no patch touches is there once.
+    // Files that no patch changes are shared.
     let inode = |source: &Source| source.directory.join("Makefile").metadata().unwrap().ino();
     assert_eq!(inode(&original), inode(&patched));
     let left: Vec<_> = fs::read_dir(patched.directory.parent().unwrap()).unwrap().flatten().collect();
@@ -84,8 +86,7 @@ fn the_key_follows_what_the_patches_say_and_their_order() {
     checkout.write("other", &GOOD.replace("second", "other"));
     let identify = |names: &[&str]| {
         let patches = checkout.load(names).unwrap();
-        let (root, source) = (checkout.directory.path(), &checkout.source);
-        identify(&checkout.cache, root, source, &patches, &Progress::silent()).unwrap()
+        identify(&checkout.lab, &checkout.source, &patches).unwrap()
     };
     assert_eq!(identify(&["second"]).key, checkout.obtain(&["second"]).unwrap().key);
     assert_eq!(identify(&[]).key, checkout.obtain(&[]).unwrap().key);
@@ -121,9 +122,10 @@ fn no_patch_leads_out_of_the_tree() {
         let name = |side: &str| format!("{side}/{path}");
         let patch = GOOD.replace("a/kernel/fork.c", &name("a")).replace("b/kernel/fork.c", &name("b"));
         let error = checkout.error(&patch);
-        assert!(error.contains("invalid path"), "{path}: {error}");
+        assert!(error.contains("does not apply"), "{path}: {error}");
+        assert_eq!(fs::read_to_string(&outside).unwrap(), FORK, "{path}");
     }
-    // A link that the patch makes itself is no way out either.
+    // Nor through a symlink that the patch creates.
     let link = "--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+../../../..\n\\ No newline at end of file\n";
     let link = format!("diff --git a/link b/link\nnew file mode 120000\n{link}");
     let through = GOOD.replace("kernel/fork.c", "link/outside");
@@ -136,23 +138,22 @@ fn no_patch_leads_out_of_the_tree() {
 fn what_cannot_be_patched_says_why() {
     let checkout = Checkout::new();
     let error = format!("{:#}", checkout.load(&["none"]).unwrap_err());
-    assert!(error.contains("cannot read the patch") && error.contains("none.patch"), "{error}");
+    assert!(error.contains("failed to open file") && error.contains("none.patch"), "{error}");
     checkout.write("large", &"x".repeat(PATCH_LIMIT_BYTES as usize + 1));
     let error = format!("{:#}", checkout.load(&["large"]).unwrap_err());
     assert!(error.contains("larger than 1048576 bytes"), "{error}");
     checkout.write("second", GOOD);
     let patches = checkout.load(&["second"]).unwrap();
     let tree = SourceSpec::Tree("linux".into());
-    let error = obtain(&checkout.cache, checkout.directory.path(), &tree, &patches, &Progress::silent());
-    let error = format!("{:#}", error.unwrap_err());
-    assert!(error.contains("`linux` is built where it is"), "{error}");
+    let error = format!("{:#}", obtain(&checkout.lab, &tree, &patches).unwrap_err());
+    assert!(error.contains("`linux` is built in place"), "{error}");
 }
 
 #[test]
 fn a_description_may_have_some_patches_of_plain_names() {
     let check = |source: &str, patches: &str, expect: Option<&str>| {
         let text = format!("summary: s\nfragments: [base]\nsource: {source}\npatches: {patches}");
-        let found = check(&serde_yaml::from_str(&text).unwrap());
+        let found = check(&crate::yaml::from_str(&text).unwrap());
         match (found, expect) {
             (Ok(()), None) => {}
             (Err(error), Some(expect)) => assert!(error.contains(expect), "{text}: {error}"),
@@ -161,9 +162,9 @@ fn a_description_may_have_some_patches_of_plain_names() {
     };
     let debian = "{ debian: { suite: sid, package: x } }";
     check(debian, "[x]", None);
-    check(debian, "[../x]", Some("`../x` is no name"));
-    check(debian, &format!("[{}]", ["x"; 65].join(", ")), Some("65 patches, expected 64"));
-    check("{ tree: /linux }", "[x]", Some("source.tree is built where it is; apply them there"));
+    check(debian, "[../x]", Some("`../x` is not a valid name"));
+    check(debian, &format!("[{}]", ["x"; 65].join(", ")), Some("65 patches, expected at most 64"));
+    check("{ tree: /linux }", "[x]", Some("source.tree is built in place; apply them there"));
     check("{ tree: /linux }", "[]", None);
     let image = "{ debian-image: { suite: sid, package: linux-image-arm64 } }";
     check(image, "[x]", Some("takes no `patches`"));

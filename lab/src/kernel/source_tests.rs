@@ -1,24 +1,31 @@
 //! Sources without a network: file URLs, local repositories and trees.
 
 use super::*;
-use std::{thread::sleep, time::Duration};
+use crate::{
+    cache::Cache,
+    host::{git::apart, whole::write_whole},
+    kernel::resolved::{known, remembered},
+    progress::Progress,
+};
+use std::{path::PathBuf, thread::sleep, time::Duration};
 
 const MAKEFILE: &str = "# SPDX-License-Identifier: GPL-2.0\nVERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 0\n\
                         EXTRAVERSION = -rc3\nNAME = x\n";
 
 struct Place {
     directory: tempfile::TempDir,
-    cache: Cache,
+    lab: Lab,
 }
 
 impl Place {
-    /// A cache, and beside it a tree that looks like a kernel.
+    /// Makes a cache, and next to it a tree that looks like a kernel.
     fn new() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path().join("cache")).unwrap();
         fs::create_dir_all(directory.path().join("linux/kernel")).unwrap();
         fs::write(directory.path().join("linux/Makefile"), MAKEFILE).unwrap();
-        Place { directory, cache }
+        let lab = Lab { root: directory.path().to_owned(), cache, progress: Progress::silent() };
+        Place { directory, lab }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -26,27 +33,17 @@ impl Place {
     }
 
     fn obtain(&self, spec: &SourceSpec) -> Result<Source> {
-        obtain(&self.cache, self.directory.path(), spec, &Progress::silent())
+        obtain(&self.lab, spec)
     }
 
     fn run(&self, command: &str) -> String {
-        Tool::new("sh").args(["-ec", command]).directory(self.directory.path()).run().unwrap()
+        apart(Tool::new("sh")).args(["-ec", command]).directory(self.directory.path()).run().unwrap()
     }
 
     fn tarball(&self) -> (String, String) {
         let sha256 = self.run("tar -cf linux.tar linux && sha256sum linux.tar | cut -c -64");
         (format!("file://{}", self.path("linux.tar").display()), sha256.trim().to_owned())
     }
-}
-
-#[test]
-fn the_makefile_gives_the_version() {
-    let check = |text: &str, expect: Option<&str>| {
-        assert_eq!(version_in_makefile(text).map(|version| version.to_string()).as_deref(), expect);
-    };
-    check(MAKEFILE, Some("7.2-rc3"));
-    check("VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 107\nEXTRAVERSION =\n", Some("6.12.107"));
-    check("all:\n\tcc main.c\n", None);
 }
 
 #[test]
@@ -57,7 +54,7 @@ fn a_tarball_is_checked_and_kept() {
     let source = place.obtain(&spec).unwrap();
     assert_eq!((source.label.as_str(), source.mutable), ("7.2-rc3", false));
     assert!(source.directory.join("kernel").is_dir());
-    // The cache has it: the file is not needed any more.
+    // The cache has it, so the file is no longer needed.
     fs::remove_file(place.path("linux.tar")).unwrap();
     assert_eq!(place.obtain(&spec).unwrap().key, source.key);
 }
@@ -98,13 +95,13 @@ fn a_git_branch_stays_what_it_was_until_it_is_forgotten() {
     place.run("cd linux && echo >> Makefile && git add .");
     let second = place.run(commit);
     assert_eq!(place.obtain(&spec).unwrap().label, first[..12]);
-    forget(&place.cache, &spec).unwrap();
+    forget(&place.lab.cache, &spec).unwrap();
     assert_eq!(place.obtain(&spec).unwrap().label, second[..12]);
-    // Whatever the branch is now, a commit is itself.
+    // A commit does not depend on the branch.
     assert_eq!(place.obtain(&spec.exactly(first.trim()).unwrap()).unwrap().key, source.key);
-    assert_eq!(known(&place.cache, &spec).unwrap().as_deref(), Some(second.trim()));
+    assert_eq!(known(&place.lab.cache, &spec).unwrap().as_deref(), Some(second.trim()));
     let error = spec.exactly("--upload-pack=x").unwrap_err();
-    assert!(error.contains("is no commit"), "{error}");
+    assert!(error.contains("is not a commit"), "{error}");
     let missing = SourceSpec::Git { url: place.path("linux").display().to_string(), reference: "v9".into() };
     let error = place.obtain(&missing).unwrap_err();
     assert!(format!("{error:#}").contains("cannot find `v9`"), "{error:#}");
@@ -116,7 +113,7 @@ fn a_version_is_no_word_for_apt() {
         SourceSpec::Debian { suite: "trixie".into(), package: "linux-source-6.12".into(), version: None };
     for version in ["", "-o=x", "6.12/sid", "6.12 x", "x", &"1".repeat(101)] {
         let error = spec.exactly(version).unwrap_err();
-        assert!(error.contains("is no version of a Debian package"), "{error}");
+        assert!(error.contains("is not a Debian package version"), "{error}");
     }
 }
 
@@ -143,7 +140,7 @@ fn a_trees_key_follows_its_files() {
     fs::write(place.path("linux/kernel/fork.c"), "int x;").unwrap();
     let second = key(&place);
     assert_ne!(first, second);
-    // The same size, at another time.
+    // The same size, but a later mtime.
     sleep(Duration::from_millis(10));
     fs::write(place.path("linux/kernel/fork.c"), "int y;").unwrap();
     assert_ne!(second, key(&place));
@@ -157,7 +154,7 @@ fn a_git_trees_key_follows_its_commit_and_its_changes() {
     );
     let spec = SourceSpec::Tree("linux".into());
     let clean = place.obtain(&spec).unwrap();
-    // Touched, but the same.
+    // Touched, but with the same contents.
     fs::write(place.path("linux/Makefile"), MAKEFILE).unwrap();
     assert_eq!(clean.key, place.obtain(&spec).unwrap().key);
     fs::write(place.path("linux/Makefile"), format!("{MAKEFILE}# changed\n")).unwrap();
@@ -173,7 +170,7 @@ fn a_tree_that_was_built_in_is_refused() {
     let place = Place::new();
     fs::write(place.path("linux/.config"), "").unwrap();
     let error = format!("{:#}", place.obtain(&SourceSpec::Tree("linux".into())).unwrap_err());
-    assert!(error.contains("has `.config`") && error.contains("mrproper"), "{error}");
+    assert!(error.contains("has `.config` of a build") && error.contains("mrproper"), "{error}");
     let error = format!("{:#}", place.obtain(&SourceSpec::Tree("no-such".into())).unwrap_err());
     assert!(error.contains("cannot find the kernel tree"), "{error}");
 }
@@ -186,18 +183,16 @@ fn a_pinned_version_is_not_looked_up() {
         package: "linux-source-6.12".into(),
         version: Some("6.12.94-1".parse().unwrap()),
     };
-    let Named { key, version, .. } =
-        identify(&place.cache, place.directory.path(), &spec, &Progress::silent()).unwrap();
+    let Named { key, version, .. } = identify(&place.lab, &spec).unwrap();
     assert_eq!(
         (key.as_str(), version.to_string()),
         (debian_key("linux-source-6.12", "6.12.94-1").as_str(), "6.12.94".into())
     );
     let SourceSpec::Debian { suite, package, .. } = spec else { unreachable!() };
-    // The suite's own is another source: what it stood for is not what was pinned.
+    // The unpinned package is a different source, and resolves independently of the pinned one.
     let unpinned = SourceSpec::Debian { suite, package, version: None };
-    write_atomically(&remembered(&place.cache, &unpinned).unwrap(), "6.12.107-1\n").unwrap();
-    let Named { key: other, version, .. } =
-        identify(&place.cache, place.directory.path(), &unpinned, &Progress::silent()).unwrap();
+    write_whole(&remembered(&place.lab.cache, &unpinned).unwrap(), "6.12.107-1\n").unwrap();
+    let Named { key: other, version, .. } = identify(&place.lab, &unpinned).unwrap();
     assert_ne!(other, key);
     assert_eq!(version.to_string(), "6.12.107");
 }

@@ -1,32 +1,29 @@
-//! `kernels/NAME.yaml` → [`KernelSpec`]: where a kernel's source comes from, which config
-//! fragments shape it, and the machine it runs on.
+//! `kernels/NAME.yaml` → [`KernelSpec`]: a kernel's source, its config fragments, and the machine it runs
+//! on.
 //!
 //! ```yaml
 //! summary: the long-term kernel of Debian 13
 //! source:
 //!   debian: { suite: trixie, package: linux-source-6.12 }   # `version: 6.12.94-1` pins it
 //! fragments: [base, virt, tracing]      # kernels/base.config, …; a later one wins
-//! machine: { smp: 4, memory: 1G }       # optional, as is each field
+//! machine: { smp: 4, memory: 1G }       # optional, like each field in it
 //! cmdline: slub_debug=FZ                # optional, added to the lab's own
 //! patches: [watchpoint-cut]             # optional: kernels/patches/watchpoint-cut.patch, …, in order
-//! opt_in: true                          # optional: not one of `--kernel all`
-//! bugs:                                 # optional: what is known to fail on it, and what that says
+//! opt_in: true                          # optional: left out of `--kernel all`
+//! bugs:                                 # optional: known failures, each with part of its text
 //!   bugs/watchpoint-length: "watched 12 13 14 15"
 //! ```
 //!
 //! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
 
-use super::{bugs, patches};
+use super::version::VersionError;
 use serde::{Deserialize, Deserializer, de};
 use std::{
     collections::BTreeMap,
-    fmt, fs, io,
+    fmt,
     path::{Path, PathBuf},
     str::FromStr,
 };
-
-/// A file of this size is no kernel description.
-const FILE_LIMIT_BYTES: u64 = 64 * 1024;
 
 /// One kernel of the matrix.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -35,61 +32,61 @@ pub struct KernelSpec {
     /// The file's name without `.yaml`.
     #[serde(skip)]
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub summary: String,
-    /// Where its source comes from.
-    #[serde(with = "serde_yaml::with::singleton_map")]
+    /// Its source.
+    #[serde(with = "crate::yaml::singleton_map")]
     pub source: SourceSpec,
-    /// The fragments `kernels/NAME.config` it is configured by. A later one wins. One that is used as
-    /// it was shipped has none.
+    /// The fragments `kernels/NAME.config` that configure it. A later one wins. A distribution kernel
+    /// has none.
     #[serde(default)]
     pub fragments: Vec<String>,
     /// The machine it runs on.
     #[serde(default)]
     pub machine: MachineSpec,
-    /// Kernel parameters beside the lab's own.
+    /// Kernel parameters in addition to the lab's own.
     #[serde(default)]
     pub cmdline: String,
-    /// Patches `kernels/patches/NAME.patch` that are applied to a copy of the source, in order.
+    /// Patches `kernels/patches/NAME.patch`, applied in order to a copy of the source.
     #[serde(default)]
     pub patches: Vec<String>,
-    /// Whether it is left out of `all`: it is there for those who name it.
+    /// Whether `all` leaves it out, so that it must be named.
     #[serde(default)]
     pub opt_in: bool,
-    /// Bugs that it is known to have: scenarios that fail on it, by name, each with a part of the
-    /// reason that they give.
+    /// Known bugs: the names of scenarios that fail on it, each with a part of the reason that the
+    /// failure gives.
     #[serde(default)]
     pub bugs: BTreeMap<String, String>,
 }
 
-/// Where a kernel's source comes from.
+/// The origin of a kernel's source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum SourceSpec {
-    /// A Debian source package of any suite.
+    /// A source package of any Debian suite.
     Debian {
         /// Such as `trixie` or `trixie-backports`.
         suite: String,
         /// Such as `linux-source-6.12`.
         package: String,
-        /// The one version, such as `6.12.94-1`, where it is not whatever the suite has.
+        /// The version to use, such as `6.12.94-1`, instead of the current one of the suite.
         #[serde(default)]
         version: Option<DebianVersion>,
     },
-    /// A kernel as Debian ships it: image, modules and headers packages, of which nothing is built.
+    /// A Debian kernel, from its image, modules and headers packages. Nothing is built.
     #[serde(rename = "debian-image")]
     DebianImage {
         /// Such as `trixie` or `trixie-backports`.
         suite: String,
         /// Such as `linux-image-6.12.107+deb13-arm64`, or `linux-image-arm64` for the suite's newest.
         package: String,
-        /// The one version of the package, where it is not whatever the suite has.
+        /// The version to use instead of the current one of the suite.
         #[serde(default)]
         version: Option<DebianVersion>,
     },
-    /// A tree on this machine, absolute or relative to the checkout. It is built out of tree.
+    /// A tree on the host, absolute or relative to the checkout. It is built out of tree.
     Tree(PathBuf),
-    /// A tarball, compressed in any way that tar knows.
+    /// A tarball, with any compression that tar supports.
     Tarball {
         /// An `https`, `http` or `file` URL.
         url: String,
@@ -98,7 +95,7 @@ pub enum SourceSpec {
     },
     /// A git repository.
     Git {
-        /// Whatever `git fetch` takes.
+        /// Any URL or path that `git fetch` accepts.
         url: String,
         /// A branch, a tag or a commit.
         #[serde(rename = "ref")]
@@ -107,7 +104,8 @@ pub enum SourceSpec {
 }
 
 impl SourceSpec {
-    /// The same of exactly this version of its Debian package, or of this commit; others are what they are.
+    /// Pins the source to this version of its Debian package, or to this commit. Other sources are returned
+    /// unchanged.
     pub(super) fn exactly(&self, version: &str) -> Result<SourceSpec, String> {
         let mut exact = self.clone();
         match &mut exact {
@@ -115,14 +113,14 @@ impl SourceSpec {
                 *pinned = Some(version.parse()?);
             }
             SourceSpec::Git { reference, .. } if is_commit(version) => version.clone_into(reference),
-            SourceSpec::Git { .. } => return Err(format!("`{}` is no commit", version.escape_debug())),
+            SourceSpec::Git { .. } => return Err(format!("`{}` is not a commit", version.escape_debug())),
             SourceSpec::Tree(_) | SourceSpec::Tarball { .. } => {}
         }
         Ok(exact)
     }
 }
 
-/// Whether a git reference is a commit, whole.
+/// Returns whether a git reference is an unabbreviated commit hash.
 pub(super) fn is_commit(reference: &str) -> bool {
     reference.len() == 40 && reference.chars().all(|c| c.is_ascii_hexdigit())
 }
@@ -132,7 +130,7 @@ pub(super) fn is_commit(reference: &str) -> bool {
 pub struct DebianVersion(String);
 
 impl DebianVersion {
-    /// As it is written.
+    /// Returns the version as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -141,14 +139,14 @@ impl DebianVersion {
 impl FromStr for DebianVersion {
     type Err = String;
 
-    /// By the letters of deb-version(7): it becomes a part of apt's arguments.
+    /// Accepts only the characters of deb-version(7), since the version becomes part of apt's arguments.
     fn from_str(text: &str) -> Result<DebianVersion, String> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-~:".contains(c);
         if text.starts_with(|c: char| c.is_ascii_digit()) && text.len() <= 100 && text.chars().all(allowed) {
             return Ok(DebianVersion(text.to_owned()));
         }
         let shown: String = text.chars().take(100).collect();
-        Err(format!("`{shown}` is no version of a Debian package, expected one such as `6.12.94-1`"))
+        Err(format!("`{shown}` is not a Debian package version, expected one such as `6.12.94-1`"))
     }
 }
 
@@ -166,19 +164,19 @@ pub struct MachineSpec {
     pub machine: String,
     /// QEMU's `-cpu`.
     pub cpu: String,
-    /// How many CPUs.
+    /// The number of CPUs.
     pub smp: u32,
-    /// How much memory.
+    /// The amount of memory.
     pub memory: Memory,
 }
 
 impl Default for MachineSpec {
     fn default() -> MachineSpec {
         MachineSpec {
-            // Version 3 of the interrupt controller is what arm64 servers have, and takes any
+            // Version 3 of the interrupt controller is that of arm64 servers, and supports any
             // number of CPUs.
             machine: "virt,gic-version=3".into(),
-            // Everything QEMU can emulate; pointer authentication by QEMU's own algorithm, since
+            // Every feature QEMU can emulate; pointer authentication with QEMU's own algorithm, since
             // the architected one makes emulated function calls several times slower.
             cpu: "max,pauth-impdef=on".into(),
             smp: 2,
@@ -190,7 +188,7 @@ impl Default for MachineSpec {
 /// An amount of memory, written as `512M` or `2G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The amount in bytes, whole mebibytes.
+    /// The amount in bytes, a multiple of 1 MiB.
     pub bytes: u64,
 }
 
@@ -198,14 +196,14 @@ impl FromStr for Memory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Memory, String> {
-        let error = || format!("`{text}` is no amount of memory, expected one such as `512M` or `2G`");
+        let error = || format!("`{text}` is not an amount of memory, expected one such as `512M` or `2G`");
         let (number, shift) = match (text.strip_suffix('M'), text.strip_suffix('G')) {
             (Some(number), _) => (number, 20),
             (_, Some(number)) => (number, 30),
             _ => return Err(error()),
         };
         let number: u64 = number.parse().map_err(|_| error())?;
-        // A kernel with less does not boot; no machine of this kind has more.
+        // A kernel does not boot with less; no machine of this type has more.
         let bytes = number.checked_mul(1 << shift).filter(|bytes| (64 << 20..=1 << 40).contains(bytes));
         Ok(Memory { bytes: bytes.ok_or_else(|| format!("`{text}` is not between 64M and 1024G"))? })
     }
@@ -223,76 +221,57 @@ impl<'de> Deserialize<'de> for Memory {
     }
 }
 
-/// Why a kernel's description cannot be used: the user named or wrote something wrong.
+/// A kernel's description cannot be used, because of a wrong name or a wrong file.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// No such file.
     #[error("no kernel `{name}` in `{directory}`; there are {known}", directory = .directory.display())]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where the descriptions are.
+        /// The directory of the descriptions.
         directory: PathBuf,
         /// The names that exist.
         known: String,
     },
-    /// A name that is no plain name.
-    #[error("`{0}` is no name of a kernel or fragment, expected letters, digits, `.`, `-` and `_`")]
+    /// The name is not a plain name.
+    #[error("`{0}` is not a valid name of a kernel or fragment, expected letters, digits, `.`, `-` and `_`")]
     Name(String),
-    /// A requirement that no kernel meets.
-    #[error("no kernel is `{asked}`; there are {known}, of which a requirement takes plain versions")]
+    /// No kernel meets the requirement.
+    #[error("no kernel matches `{asked}`; there are {known}, and a requirement selects only plain versions")]
     NoneChosen {
         /// The requirement.
         asked: String,
         /// The names that exist.
         known: String,
     },
-    /// A requirement that cannot be read.
+    /// The requirement cannot be parsed.
     #[error(transparent)]
-    Requirement(#[from] super::VersionError),
-    /// The file cannot be read, or says something wrong.
+    Requirement(#[from] VersionError),
+    /// The file cannot be read, or its contents are invalid.
     #[error("cannot use `{path}`: {cause}", path = .path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with its line.
+        /// The error, with its line.
         cause: String,
     },
 }
 
 impl KernelSpec {
-    /// Reads `kernels/NAME.yaml` below `root`, the checkout.
-    pub fn load(root: &Path, name: &str) -> Result<KernelSpec, SpecError> {
-        check_name(name)?;
-        let path = directory(root).join(format!("{name}.yaml"));
-        let text = read_capped(&path, FILE_LIMIT_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => SpecError::Unknown {
-                name: name.to_owned(),
-                directory: directory(root),
-                known: quoted_list(&names(root)),
-            },
-            _ => SpecError::Invalid { path: path.clone(), cause: error.to_string() },
-        })?;
-        let spec = KernelSpec::parse(name, &text).and_then(|spec| {
-            bugs::check(&spec, root)?;
-            Ok(spec)
-        });
-        spec.map_err(|cause| SpecError::Invalid { path, cause })
-    }
-
-    /// The files below `kernels/` that it is made of: itself, and those that it names.
+    /// Returns the files below `kernels/` that define it: the description, its fragments and its patches.
     pub fn files(&self) -> Vec<String> {
         let fragments = self.fragments.iter().map(|fragment| format!("{fragment}.config"));
         let patches = self.patches.iter().map(|patch| format!("patches/{patch}.patch"));
         [format!("{}.yaml", self.name)].into_iter().chain(fragments).chain(patches).collect()
     }
 
-    fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
-        let spec: KernelSpec = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+    /// Parses the description `name` and checks what it says by itself.
+    pub(super) fn parse(name: &str, text: &str) -> Result<KernelSpec, String> {
+        let spec: KernelSpec = crate::yaml::from_str(text).map_err(|error| error.to_string())?;
         for fragment in &spec.fragments {
             check_name(fragment).map_err(|error| error.to_string())?;
         }
-        patches::check(&spec)?;
         if !(1..=64).contains(&spec.machine.smp) {
             return Err(format!("machine.smp is {}, expected 1 to 64", spec.machine.smp));
         }
@@ -314,17 +293,12 @@ impl KernelSpec {
     }
 }
 
-/// Every kernel below `root`, the checkout, in the order of their names.
-pub fn list(root: &Path) -> Result<Vec<KernelSpec>, SpecError> {
-    names(root).iter().map(|name| KernelSpec::load(root, name)).collect()
-}
-
-/// Where descriptions and fragments are.
+/// The directory of descriptions and fragments.
 pub(super) fn directory(root: &Path) -> PathBuf {
     root.join("kernels")
 }
 
-/// Names become parts of paths.
+/// Checks that a name is plain, since it becomes part of a path.
 pub(crate) fn check_name(name: &str) -> Result<(), SpecError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 64 || name.starts_with(['.', '-']) || !name.chars().all(plain) {
@@ -333,7 +307,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Both become words of apt's, and parts of paths.
+/// Checks suite and package, which become arguments of apt and parts of paths.
 fn check_debian(suite: &str, package: &str) -> Result<(), String> {
     for (field, name) in [("suite", suite), ("package", package)] {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
@@ -344,7 +318,7 @@ fn check_debian(suite: &str, package: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What is built is configured, and nothing else is.
+/// Checks that a kernel that is built has fragments, and a debian-image none.
 fn check_fragments(spec: &KernelSpec) -> Result<(), String> {
     let SourceSpec::DebianImage { package, .. } = &spec.source else {
         let none = "missing field `fragments`, the names of kernels/*.config that configure it";
@@ -352,10 +326,10 @@ fn check_fragments(spec: &KernelSpec) -> Result<(), String> {
     };
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
     if !package.starts_with("linux-image-") || !package.chars().all(letter) {
-        return Err(format!("source.debian-image: `{package}` is no package such as `linux-image-arm64`"));
+        return Err(format!("source.debian-image: `{package}` is not a package such as `linux-image-arm64`"));
     }
     if !spec.fragments.is_empty() {
-        return Err("a debian-image is as it was shipped, and takes no `fragments`".into());
+        return Err("a debian-image is not built, so it takes no `fragments`".into());
     }
     Ok(())
 }
@@ -370,33 +344,6 @@ fn check_tarball(url: &str, sha256: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-pub(super) fn names(root: &Path) -> Vec<String> {
-    let Ok(files) = fs::read_dir(directory(root)) else { return Vec::new() };
-    let name = |path: PathBuf| {
-        let name = path.file_stem()?.to_str()?.to_owned();
-        (path.extension()? == "yaml").then_some(name)
-    };
-    let mut names: Vec<String> = files.flatten().filter_map(|file| name(file.path())).collect();
-    names.sort();
-    names
-}
-
-pub(super) fn quoted_list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".into();
-    }
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// Reads a text file that has no business being larger than `limit_bytes`.
-pub(super) fn read_capped(path: &Path, limit_bytes: u64) -> io::Result<String> {
-    if fs::metadata(path)?.len() > limit_bytes {
-        let message = format!("it is larger than {limit_bytes} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    fs::read_to_string(path)
 }
 
 #[cfg(test)]

@@ -1,41 +1,43 @@
-//! The stamp that says a build is whole: written last, and all at once.
+//! The stamp that marks a build as complete, written last and atomically.
 
-use super::{source::write_atomically, spec::read_capped};
+use super::small_file::read_capped;
+use crate::host::{beneath::open_beneath, whole::write_whole};
 use anyhow::{Context, Result};
+use fs_err as fs;
 use serde::{Deserialize, Serialize};
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{os::unix::fs::MetadataExt, path::Path};
 
-/// What a build made, and from what.
+/// The inputs and outputs of a build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stamp {
-    /// The key of everything that shaped it.
+    /// The key of all inputs.
     pub(super) key: String,
-    /// What the kernel calls itself: the name below /lib/modules.
+    /// The kernel release: the directory below /lib/modules.
     pub(super) release: String,
     /// SHA-256 of the final `.config`.
     pub(super) config_hash: String,
-    /// How long make took.
+    /// How long make ran.
     pub(super) seconds: f64,
-    /// How many objects it compiled.
+    /// The number of objects it compiled.
     pub(super) objects: u64,
-    /// The files that have to be there, relative to the build directory.
+    /// The required files, relative to the build directory.
     pub(super) outputs: Vec<Output>,
 }
 
-/// A file as it was when the build was done.
+/// The state of a file at the end of the build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Output {
     path: String,
     size_bytes: u64,
-    /// In seconds since 1970: an archive of the cache keeps no more.
+    /// In whole seconds since 1970, the resolution of an archive of the cache.
     modified: i64,
 }
 
 impl Output {
-    /// Notes the file `path` of the build directory.
+    /// Records the state of the file `path` of the build directory.
     pub(super) fn of(build: &Path, path: &str) -> Result<Output> {
-        let file = build.join(path);
-        let data = fs::metadata(&file).with_context(|| format!("make left no `{}`", file.display()))?;
+        let file = open_beneath(build, path).with_context(|| format!("make left no usable `{path}`"))?;
+        let data = file.metadata()?;
         Ok(Output { path: path.to_owned(), size_bytes: data.len(), modified: data.mtime() })
     }
 
@@ -45,22 +47,22 @@ impl Output {
 }
 
 impl Stamp {
-    /// The stamp at `path`, if there is one that can be read.
+    /// Reads the stamp at `path`; `None` if there is none or it is corrupt.
     pub(super) fn load(path: &Path) -> Option<Stamp> {
         serde_json::from_str(&read_capped(path, 4 << 20).ok()?).ok()
     }
 
     /// Writes it to `path`.
     pub(super) fn store(&self, path: &Path) -> Result<()> {
-        write_atomically(path, &serde_json::to_string_pretty(self)?)
+        write_whole(path, serde_json::to_string_pretty(self)?)
     }
 
-    /// Whether all it speaks of is there, and as it was.
+    /// Returns whether all outputs exist and are unchanged.
     pub(super) fn is_whole(&self, build: &Path) -> bool {
         self.outputs.iter().all(|output| output.is_unchanged(build))
     }
 
-    /// Removes what is not as it was, so that make does not take it for new.
+    /// Removes outputs that changed, so that make does not consider them up to date.
     pub(super) fn remove_damaged(&self, build: &Path) {
         for output in self.outputs.iter().filter(|output| !output.is_unchanged(build)) {
             let _ = fs::remove_file(build.join(&output.path));
@@ -95,6 +97,8 @@ mod tests {
         assert!(!build.join("vmlinux").exists() && build.join("Image").exists());
         fs::write(&path, "{").unwrap();
         assert_eq!(Stamp::load(&path), None);
-        assert!(format!("{:#}", Output::of(build, "none").unwrap_err()).contains("make left no"));
+        assert!(
+            format!("{:#}", Output::of(build, "none").unwrap_err()).contains("make left no usable `none`")
+        );
     }
 }

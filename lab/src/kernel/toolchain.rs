@@ -1,28 +1,31 @@
-//! The tools that shape a kernel beside its source and configuration: compiler, linker, pahole.
+//! The tools that shape a kernel besides its source and configuration: compiler, linker, pahole.
 
-use super::source::write_atomically;
 use crate::{
     cache::{Cache, KeyBuilder},
-    host::process::{Tool, which},
+    host::{
+        process::{Tool, which},
+        whole::write_whole,
+    },
 };
-use anyhow::{Context, Result};
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use anyhow::Result;
+use fs_err as fs;
+use std::{os::unix::fs::MetadataExt, path::Path};
 
-/// What the names of the tools begin with. Debian has them under this name on arm64 hosts too.
+/// The prefix of the tools' names. Debian uses it on arm64 hosts, too.
 pub(super) const PREFIX: &str = "aarch64-linux-gnu-";
 
-/// What is asked for its version, and whether a kernel can be built without it.
+/// The tools whose versions enter the key, each with whether it is required to build a kernel.
 const TOOLS: [(&str, bool); 3] =
     [("aarch64-linux-gnu-gcc", true), ("aarch64-linux-gnu-ld", true), ("pahole", false)];
 
-/// The versions of the tools, a line each.
+/// Returns the versions of the tools, one per line.
 pub(super) fn versions(cache: &Cache) -> Result<String> {
     let mut lines = String::new();
     for (tool, needed) in TOOLS {
         match which(tool) {
             Some(path) => lines += &version(cache, tool, &path)?,
             None if needed => {
-                return Err(anyhow::anyhow!("no `{tool}` on this machine; `cargo xtask doctor` says more"));
+                return Err(anyhow::anyhow!("cannot find `{tool}` on this host; run `cargo xtask doctor`"));
             }
             None => lines += &format!("no {tool}"),
         }
@@ -31,9 +34,9 @@ pub(super) fn versions(cache: &Cache) -> Result<String> {
     Ok(lines)
 }
 
-/// The first line of `tool --version`, asked again only when the file changed.
+/// Returns the first line of `tool --version`, cached until the file changes.
 fn version(cache: &Cache, tool: &str, path: &Path) -> Result<String> {
-    let data = path.metadata().with_context(|| format!("cannot look at `{}`", path.display()))?;
+    let data = fs::metadata(path)?;
     let key = KeyBuilder::default()
         .input("path", path.as_os_str().as_encoded_bytes())
         .input("size", data.len().to_le_bytes())
@@ -48,14 +51,6 @@ fn version(cache: &Cache, tool: &str, path: &Path) -> Result<String> {
     }
     let output = Tool::new(path).arg("--version").env("LC_ALL", "C").run()?;
     let version = format!("{tool} {}", output.lines().next().unwrap_or_default());
-    write_atomically(&remembered, &version)?;
+    write_whole(&remembered, &version)?;
     Ok(version)
-}
-
-/// The compiler, by way of ccache where that is installed.
-pub(super) fn compiler() -> String {
-    match which("ccache") {
-        Some(_) => format!("ccache {PREFIX}gcc"),
-        None => format!("{PREFIX}gcc"),
-    }
 }

@@ -4,27 +4,27 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
 
-/// A kernel's version. What follows the numbers, as the `-1` of a Debian package, is not kept.
+/// A kernel's version. A suffix such as the `-1` of a Debian package is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KernelVersion {
     /// The 6 of 6.12.107.
     pub major: u32,
     /// The 12 of 6.12.107.
     pub minor: u32,
-    /// The 107 of 6.12.107, 0 where there is none.
+    /// The 107 of 6.12.107, or 0 if there is none.
     pub patch: u32,
     /// The 3 of 7.2-rc3.
     pub candidate: Option<u32>,
 }
 
-/// A version or requirement that cannot be read.
+/// A version or requirement that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// Not a version.
-    #[error("`{0}` is no kernel version, expected one such as `6.12.107` or `7.2-rc3`")]
+    #[error("`{0}` is not a kernel version, expected one such as `6.12.107` or `7.2-rc3`")]
     Version(String),
     /// Not a requirement.
-    #[error("`{0}` is no kernel requirement, expected one such as `>=5.10`, `>=5.10, <7.2` or `6.12`")]
+    #[error("`{0}` is not a kernel requirement, expected one such as `>=5.10`, `>=5.10, <7.2` or `6.12`")]
     Requirement(String),
 }
 
@@ -102,9 +102,9 @@ impl<'de> Deserialize<'de> for KernelVersion {
     }
 }
 
-/// What a scenario or a config line asks of a kernel's version: conditions joined by commas.
+/// A requirement of a scenario or a config line on a kernel's version: conditions joined by commas.
 ///
-/// A condition compares only the numbers it gives: `6.12`, `<=6.12` and `>=6.12` all take
+/// A condition compares only the numbers it has: `6.12`, `<=6.12` and `>=6.12` all match
 /// 6.12.107, `<6.12` and `>6.12` do not. Release candidates count as their release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionReq {
@@ -128,7 +128,7 @@ enum Operator {
     Equal,
 }
 
-/// Longer spellings come first, so that none hides behind a shorter one.
+/// Longer spellings come first, so that none is taken for a shorter one.
 const OPERATORS: [(&str, Operator); 7] = [
     (">=", Operator::AtLeast),
     ("<=", Operator::AtMost),
@@ -140,12 +140,12 @@ const OPERATORS: [(&str, Operator); 7] = [
 ];
 
 impl VersionReq {
-    /// What both want.
+    /// Combines the conditions of both.
     pub fn and(&self, other: &VersionReq) -> VersionReq {
         VersionReq { conditions: [self.conditions.as_slice(), &other.conditions].concat() }
     }
 
-    /// Whether `version` is wanted.
+    /// Returns whether `version` meets all conditions.
     pub fn matches(&self, version: &KernelVersion) -> bool {
         self.conditions.iter().all(|condition| condition.matches(version))
     }
@@ -224,7 +224,7 @@ impl de::Visitor<'_> for Visitor {
         text.parse().map_err(E::custom)
     }
 
-    // Without quotes YAML makes 6.10 a number, which is 6.1.
+    // Without quotes, YAML reads 6.10 as the number 6.1.
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<VersionReq, E> {
         Err(E::invalid_type(de::Unexpected::Float(number), &self))
     }
@@ -245,7 +245,7 @@ impl JsonSchema for VersionReq {
     }
 }
 
-/// One to three numbers joined by dots.
+/// Parses one to three numbers joined by dots.
 fn numbers_of(text: &str) -> Option<Vec<u32>> {
     let number = |part: &str| {
         if part.is_empty() || !part.chars().all(|c| c.is_ascii_digit()) { None } else { part.parse().ok() }
@@ -313,8 +313,8 @@ mod tests {
 
     #[test]
     fn an_unquoted_number_in_yaml_is_refused() {
-        let error = serde_yaml::from_str::<VersionReq>("6.10").unwrap_err().to_string();
+        let error = crate::yaml::from_str::<VersionReq>("6.10").unwrap_err().to_string();
         assert!(error.contains("in quotes"), "{error}");
-        assert_eq!(serde_yaml::from_str::<VersionReq>("'>=6.10'").unwrap().to_string(), ">=6.10");
+        assert_eq!(crate::yaml::from_str::<VersionReq>("'>=6.10'").unwrap().to_string(), ">=6.10");
     }
 }

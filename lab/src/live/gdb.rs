@@ -1,6 +1,6 @@
-//! gdb on a guest's kernel, with the symbols of the kernel and of the modules that are loaded.
+//! Runs gdb on a guest's kernel, with the symbols of the kernel and of loaded modules.
 
-use super::{Live, terminal};
+use super::{LiveGuest, terminal};
 use crate::{
     host::{interrupt, process::die_with_parent},
     kernel::{GDB, indexed_vmlinux},
@@ -19,21 +19,21 @@ use std::{
     time::Duration,
 };
 
-/// What gdb is told, and what happens meanwhile.
+/// The arguments of gdb, and the workload that runs in the guest.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// A workload that begins when gdb lets the guest go on.
+    /// The workload, which starts when gdb resumes the guest.
     pub workload: Option<CommandLine>,
-    /// gdb's own arguments, behind the lab's.
+    /// The user's arguments for gdb, after the lab's.
     pub arguments: Vec<String>,
 }
 
-/// How often it is looked whether gdb has ended.
+/// The interval at which the lab checks whether gdb has exited.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs gdb until it is left; its exit status, if it has one.
-pub fn debug(live: &mut Live, session: &Session) -> Result<Option<i32>> {
-    let vmlinux = indexed_vmlinux(&live.cache, &live.kernel)?;
+/// Runs gdb until it exits. Returns its exit status, if it has one.
+pub fn debug(live: &mut LiveGuest, session: &Session) -> Result<Option<i32>> {
+    let vmlinux = indexed_vmlinux(&live.lab.cache, &live.kernel)?;
     let workload = session.workload.as_ref().map(|line| spawn(live, line)).transpose()?;
     let stub = live.machine.gdbstub()?;
     if let Some(request) = &workload {
@@ -45,15 +45,15 @@ pub fn debug(live: &mut Live, session: &Session) -> Result<Option<i32>> {
     }
     let mut command = Command::new(GDB);
     command.arg("-q").arg(&vmlinux);
-    for words in commands(&stub, &live.root, &live.loaded) {
+    for words in commands(&stub, &live.lab.root, &live.loaded) {
         command.args(["-ex", &words]);
     }
     command.args(&session.arguments);
     run(command, interactive)
 }
 
-/// The request that starts a workload.
-fn spawn(live: &Live, line: &CommandLine) -> Result<Request> {
+/// Returns the request that starts a workload.
+fn spawn(live: &LiveGuest, line: &CommandLine) -> Result<Request> {
     let program = line.program();
     if !live.workloads.iter().any(|name| name == program) {
         bail!("no workload is called `{program}`; there are {}", live.workloads.join(", "));
@@ -63,25 +63,24 @@ fn spawn(live: &Live, line: &CommandLine) -> Result<Request> {
     Ok(Request::Spawn { argv: argv.collect(), env: Vec::new(), stdin, output_max: 0 })
 }
 
-fn banner(live: &Live, session: &Session) -> String {
-    let mut text =
-        format!("gdb on Linux {}, which is stopped; `continue` lets it go on", live.kernel.release);
+fn banner(live: &LiveGuest, session: &Session) -> String {
+    let mut text = format!("gdb on Linux {}, which is stopped; `continue` resumes it", live.kernel.release);
     // Writing to a string does not fail.
     let _ = match &session.workload {
-        Some(line) => writeln!(text, ", and `{line}` begins."),
+        Some(line) => writeln!(text, " and starts `{line}`."),
         None => writeln!(text, "."),
     };
-    text + "`quit` leaves, and nothing runs on.\n"
+    text + "`quit` ends gdb and discards the guest.\n"
 }
 
-/// What gdb does before the user's own commands.
+/// Returns gdb's commands before the user's.
 fn commands(stub: &Path, root: &Path, loaded: &[Loaded]) -> Vec<String> {
     let mut commands = vec![
-        // The guest is nobody's loss.
+        // Losing the guest does no harm.
         "set confirm off".to_owned(),
-        // The stub looks once a second whether somebody is there.
+        // The stub checks only once a second for a connection.
         "set remotetimeout 20".to_owned(),
-        // The sources of the lab's modules are named from here.
+        // The source paths of the lab's modules are relative to this directory.
         format!("directory {}", root.display()),
         format!("target remote {}", stub.display()),
     ];
@@ -91,7 +90,7 @@ fn commands(stub: &Path, root: &Path, loaded: &[Loaded]) -> Vec<String> {
 
 fn add_symbols(loaded: &Loaded) -> String {
     let Loaded { module, bases } = loaded;
-    // What a module needs only to begin is given back once it has begun.
+    // Init sections are freed after the module's initialization.
     let bases = bases.iter().filter(|(name, _)| !name.starts_with(".init"));
     bases.fold(format!("add-symbol-file {}", quoted(&module.debug)), |mut line, (name, base)| {
         // Writing to a string does not fail.
@@ -100,12 +99,12 @@ fn add_symbols(loaded: &Loaded) -> String {
     })
 }
 
-/// A path as a word of gdb's.
+/// Quotes a path for a gdb command.
 fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Runs a program on the lab's own terminal, whose keys are then for it alone.
+/// Runs a program on the lab's terminal, as its foreground process group.
 fn run(mut command: Command, interactive: bool) -> Result<Option<i32>> {
     let _modes = interactive.then(terminal::Modes::keep).transpose()?;
     die_with_parent(&mut command, Signal::KILL);
@@ -113,7 +112,7 @@ fn run(mut command: Command, interactive: bool) -> Result<Option<i32>> {
     let mut child = command.spawn().with_context(|| format!("cannot run `{GDB}`"))?;
     let ended = wait(&child);
     if ended.is_err() {
-        // Where it fails, it is gone already.
+        // If this fails, it has already exited.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -121,10 +120,10 @@ fn run(mut command: Command, interactive: bool) -> Result<Option<i32>> {
     ended
 }
 
-/// Waits for the end of a child. One that stops itself, as Ctrl-Z has it, goes on: there is no shell of
-/// the lab's to come back to.
+/// Waits for a child to exit. A child that stops itself, as on Ctrl-Z, is resumed, because the lab
+/// has no shell to return to.
 fn wait(child: &Child) -> Result<Option<i32>> {
-    let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| anyhow!("gdb has no process id"))?;
+    let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| anyhow!("gdb has an invalid PID"))?;
     loop {
         match waitpid(Some(pid), WaitOptions::NOHANG | WaitOptions::UNTRACED)? {
             Some((_, status)) if status.stopped() => kill_process_group(pid, Signal::CONT)?,

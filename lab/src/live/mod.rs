@@ -1,62 +1,61 @@
-//! A machine under a person's hands instead of a scenario's: a shell in its guest, gdb on its kernel.
+//! An interactive machine: a shell in its guest, or gdb on its kernel.
 //!
-//! It has what a scenario's machine has: tracefs, the workloads, the lab's own modules. Whatever ends
-//! it, nothing runs on; only a guest that died leaves files, for they say why.
+//! It has the same contents as a scenario's machine: tracefs, the workloads, the lab's own modules.
+//! The machine is always discarded at the end. Only a guest that died leaves files, for the
+//! diagnosis.
 
 mod gdb;
 mod shell;
 mod terminal;
 
 pub use gdb::{Session, debug};
-pub use shell::{Left, shell};
+pub use shell::{ShellEnd, shell};
 
 use crate::{
-    cache::Cache,
+    context::Lab,
     guest::{self, Guest, Module},
     kernel::{self, Kernel},
-    machine::{Death, Machine, Snapshots, VMCORE},
-    progress::Progress,
-    recording::{Furniture, Loaded, furnish},
-    report::{Place, RunDirectory, printable},
-    run::{boot_userland, machine_spec},
-    scenario::WantedUserland,
-    verdict::{Binaries, decode, find_splats},
+    machine::{Death, Machine, Snapshots, VMCORE, boot_userland, machine_spec},
+    recording::{GuestFiles, Loaded, install},
+    results::{PendingDirectory, RunDirectory},
+    scenario::UserlandSpec,
+    splat::{Binaries, decode, find},
+    words::printable,
 };
 use anyhow::{Context, Error, Result, ensure};
+use fs_err as fs;
 use std::{
     fmt::Write as _,
-    fs,
     path::{Path, PathBuf},
 };
 
-/// The directory of a machine's files below that of its run.
+/// The directory of a machine's files below the directory of its run.
 const DIRECTORY: &str = "live";
 
-/// The userland that brings a restored machine its shell, and where the shell is in it and in the guest.
+/// The userland that provides the shell of a restored machine, and the paths of the shell in it and
+/// in the guest.
 const TOOLS: (&str, &[&str], &str) = ("shell", &["usr/bin/busybox", "bin/busybox"], "/bin/busybox");
 
-/// What machine is wanted.
+/// The specification of a machine.
 #[derive(Clone, Debug)]
-pub struct Wish {
-    /// The repository.
-    pub root: PathBuf,
+pub struct LiveSpec {
     /// A kernel of kernels/*.yaml.
     pub kernel: String,
-    /// A local kernel tree that takes the place of its own source.
+    /// A local kernel tree that replaces the kernel's own source.
     pub kernel_tree: Option<PathBuf>,
     /// A whole userland, or a pristine machine.
-    pub userland: Option<WantedUserland>,
-    /// Whether a pristine machine gets a shell and its tools.
+    pub userland: Option<UserlandSpec>,
+    /// Whether a pristine machine gets a shell and tools.
     pub tools: bool,
-    /// Modules that are loaded: the lab's own, or the kernel's.
+    /// Modules to load: the lab's own, or the kernel's.
     pub load: Vec<String>,
-    /// Where the files of a guest that dies go.
+    /// The directory for the files of a guest that dies.
     pub results: PathBuf,
 }
 
-/// The machine.
-pub struct Live {
-    // Before the directory that it writes to.
+/// A running interactive machine.
+pub struct LiveGuest {
+    // Dropped before the directory that it writes to.
     machine: Machine,
     kernel: Kernel,
     modules: Vec<Module>,
@@ -64,17 +63,16 @@ pub struct Live {
     /// The programs of /workloads.
     workloads: Vec<String>,
     userland: bool,
-    root: PathBuf,
-    cache: Cache,
-    place: Place,
+    lab: Lab,
+    place: PendingDirectory,
     run: RunDirectory,
 }
 
-impl Live {
-    /// Builds what is not built yet, and starts the machine.
-    pub fn start(cache: &Cache, wish: &Wish, progress: &Progress) -> Result<Live> {
-        let kernel = kernel::build(cache, &wish.root, &wish.kernel, wish.kernel_tree.as_deref(), progress)?;
-        let guest = guest::build(cache, &wish.root, progress)?;
+impl LiveGuest {
+    /// Builds what is missing and starts the machine.
+    pub fn start(lab: &Lab, wish: &LiveSpec) -> Result<LiveGuest> {
+        let kernel = kernel::build(lab, &wish.kernel, wish.kernel_tree.as_deref())?;
+        let guest = guest::build(lab)?;
         let find = |names: &[String]| -> Result<Vec<Module>> {
             names.iter().map(|name| guest.modules.find(&kernel, name)).collect()
         };
@@ -82,19 +80,19 @@ impl Live {
         modules.extend(load.iter().filter(|module| !modules.contains(module)).cloned().collect::<Vec<_>>());
         let programs = if wish.tools && wish.userland.is_none() { tools(&guest)? } else { vec![] };
         let run = RunDirectory::create(&wish.results, std::slice::from_ref(&kernel.name))?;
-        let place = Place::new(run.path(), DIRECTORY)?;
-        let task = progress.task("starting the machine", None);
-        let started = boot(cache, wish, &kernel, &guest, place.path(), progress).and_then(|mut machine| {
-            let furniture = Furniture { programs, modules: modules.clone(), load };
-            let loaded = furnish(&kernel, &mut machine, &guest, &furniture)?;
+        let place = PendingDirectory::new(run.path(), DIRECTORY)?;
+        let task = lab.progress.task("starting the machine", None);
+        let started = boot(lab, wish, &kernel, &guest, place.path()).and_then(|mut machine| {
+            let files = GuestFiles { programs, modules: modules.clone(), load };
+            let loaded = install(&kernel, &mut machine, &guest, &files)?;
             Ok((machine, loaded))
         });
         drop(task);
-        let (userland, cache) = (wish.userland.is_some(), cache.clone());
+        let (userland, lab) = (wish.userland.is_some(), lab.clone());
         match started {
             Ok((machine, loaded)) => {
-                let (workloads, root) = (guest.workloads.into_keys().collect(), wish.root.clone());
-                Ok(Live { machine, kernel, modules, loaded, workloads, userland, root, cache, place, run })
+                let workloads = guest.workloads.into_keys().collect();
+                Ok(LiveGuest { machine, kernel, modules, loaded, workloads, userland, lab, place, run })
             }
             Err(death) => {
                 let told = told(&death, &kernel, &modules, place.path());
@@ -104,9 +102,9 @@ impl Live {
         }
     }
 
-    /// Ends it. What it leaves behind, if it died, and where, is the text.
+    /// Ends it. Returns a description of the death, if any, and of the files it leaves behind.
     pub fn end(self, death: Option<&Death>) -> Result<String> {
-        let Live { machine, kernel, modules, place, run, .. } = self;
+        let LiveGuest { machine, kernel, modules, place, run, .. } = self;
         drop(machine);
         let Some(death) = death else {
             drop(place);
@@ -116,7 +114,7 @@ impl Live {
         if let Some(directory) = keep(death, place, run)? {
             write!(text, "\nfiles: {}", directory.display())?;
             if directory.join(VMCORE).is_file() {
-                write!(text, "\nmemory, for crash and drgn: {}", directory.join(VMCORE).display())?;
+                write!(text, "\nvmcore: {}", directory.join(VMCORE).display())?;
             }
         }
         Ok(printable(&text))
@@ -124,52 +122,51 @@ impl Live {
 }
 
 fn boot(
-    cache: &Cache,
-    wish: &Wish,
+    lab: &Lab,
+    wish: &LiveSpec,
     kernel: &Kernel,
     guest: &Guest,
     directory: &Path,
-    progress: &Progress,
 ) -> Result<Machine, Death> {
     let spec = machine_spec(kernel, guest).map_err(Death::Lab)?;
     match &wish.userland {
         Some(wanted) => boot_userland(&spec, wanted, guest, directory, |_| Ok(Vec::new())),
         None => {
-            let snapshots = Snapshots::new(cache, progress).map_err(Death::Lab)?;
+            let snapshots = Snapshots::new(lab).map_err(Death::Lab)?;
             Machine::pristine(&spec, &snapshots, directory)
         }
     }
 }
 
-/// The program that a restored machine has for a shell.
+/// Returns the program that serves as a shell in a restored machine.
 fn tools(guest: &Guest) -> Result<Vec<(String, PathBuf)>> {
     let (name, within, at) = TOOLS;
-    let wanted = WantedUserland::named(name).map_err(Error::msg)?;
+    let wanted = UserlandSpec::named(name).map_err(Error::msg)?;
     let tree = guest.userlands.tree(&wanted)?.path;
     let program = within.iter().map(|path| tree.join(path)).find(|path| path.is_file());
     let program = program.with_context(|| format!("`{}` has no busybox", tree.display()))?;
     Ok(vec![(at.to_owned(), program)])
 }
 
-/// What the console tells of a guest's death: splats, with files and lines.
+/// Returns the splats on the console of a guest that panicked, with files and lines.
 fn told(death: &Death, kernel: &Kernel, modules: &[Module], directory: &Path) -> String {
     if !matches!(death, Death::Panic { .. }) {
         return String::new();
     }
     let console = fs::read(directory.join("console.txt")).unwrap_or_default();
-    let mut splats = find_splats(&String::from_utf8_lossy(&console).replace('\r', ""));
+    let mut splats = find(&String::from_utf8_lossy(&console).replace('\r', ""));
     let binaries = Binaries {
         vmlinux: kernel.vmlinux(),
         modules: modules.iter().map(|module| (module.name.clone(), module.debug.clone())).collect(),
         roots: vec![kernel.directory.clone(), kernel.source.clone()],
     };
-    // Without files and lines they still say what happened.
+    // Without files and lines, the splats are still useful.
     let _ = decode(&mut splats, &binaries);
     splats.iter().map(|splat| format!("\n{splat}")).collect()
 }
 
-/// Puts a dead guest's files in place, unless the lab was merely told to stop.
-fn keep(death: &Death, place: Place, run: RunDirectory) -> Result<Option<PathBuf>> {
+/// Keeps a dead guest's files, unless the lab was only interrupted.
+fn keep(death: &Death, place: PendingDirectory, run: RunDirectory) -> Result<Option<PathBuf>> {
     if matches!(death, Death::Interrupted) {
         drop(place);
         return clear(run).map(|()| None);
@@ -178,10 +175,10 @@ fn keep(death: &Death, place: Place, run: RunDirectory) -> Result<Option<PathBuf
     Ok(Some(run.path().join(DIRECTORY)))
 }
 
-/// Removes the directory of a run that leaves nothing.
+/// Removes the directory of a run that leaves nothing behind.
 fn clear(run: RunDirectory) -> Result<()> {
     let path = run.path().to_owned();
     drop(run);
-    ensure!(path.file_name().is_some(), "`{}` is no directory of a run", path.display());
-    fs::remove_dir(&path).with_context(|| format!("cannot remove `{}`", path.display()))
+    ensure!(path.file_name().is_some(), "`{}` is not the directory of a run", path.display());
+    Ok(fs::remove_dir(&path)?)
 }

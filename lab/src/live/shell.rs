@@ -1,11 +1,8 @@
-//! A shell in the guest, on the lab's own stdin and stdout: a terminal's keys as they are pressed, or the
-//! commands of a pipe.
+//! Runs a shell in the guest on the lab's stdin and stdout: either the keys of a terminal or the
+//! commands from a pipe.
 
-use super::{Live, terminal};
-use crate::{
-    machine::{Death, Machine},
-    recording::ENVIRONMENT,
-};
+use super::{LiveGuest, terminal};
+use crate::machine::{Death, ENVIRONMENT, Machine};
 use anyhow::{Result, anyhow};
 use protocol::{ChildState, FEED_MAX, Output, Reply, Request, Stdin};
 use rustix::{
@@ -18,45 +15,47 @@ use std::{
     time::Duration,
 };
 
-/// The key that leaves the guest, whatever it is doing: Ctrl-], as telnet has it.
+/// The key that leaves the guest at any time: Ctrl-], as in telnet.
 const LEAVE: u8 = 0x1d;
 
-/// How long the agent may take to answer; a guest is slow, or its kernel stands still.
+/// The time limit for the agent's answers; a guest may be slow, or its kernel may hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one wait for the shell is, in milliseconds; between waits the terminal may have another size.
+/// The time of one wait for the shell, in milliseconds; after each wait, the size of the terminal
+/// is checked.
 const LISTEN_MILLIS: u32 = 500;
 
-/// The same while the shell does not read what it was fed.
+/// The same, while the shell does not read its input.
 const LISTEN_FULL_MILLIS: u32 = 20;
 
-/// The most output that the agent keeps; a flood is as far behind a Ctrl-C.
+/// The maximum number of bytes of output that the agent buffers, and so the amount still shown
+/// after a Ctrl-C.
 const OUTPUT_MAX: u32 = 64 << 10;
 
-/// How a shell ended.
+/// The end of a shell.
 #[derive(Debug)]
-pub enum Left {
-    /// It exited with this status, or was ended by a signal: 128 and its number.
+pub enum ShellEnd {
+    /// It exited with this status, or was killed by a signal: 128 plus its number.
     Exited(i32),
-    /// By the key that leaves at once.
+    /// The user pressed the key that leaves at once.
     Key,
     /// The guest died.
     Died(Death),
 }
 
-/// Runs a shell until it is left.
-pub fn shell(live: &mut Live) -> Result<Left> {
+/// Runs a shell until it ends.
+pub fn shell(live: &mut LiveGuest) -> Result<ShellEnd> {
     let interactive = stdin().is_terminal();
     if !live.userland {
         match install_tools(&mut live.machine) {
             Ok(()) => {}
-            Err(death) => return Ok(Left::Died(death)),
+            Err(death) => return Ok(ShellEnd::Died(death)),
         }
     }
     if interactive {
         eprint!("{}", banner(live));
     }
-    // Dropped last, so that whatever is said of the end is on a terminal as it was.
+    // Dropped last, so that messages about the end are printed in the terminal's original mode.
     let _modes = interactive.then(terminal::Modes::raw).transpose()?;
     let input = if interactive { terminal::in_guest() } else { Stdin::Open };
     let spawn = Request::Spawn {
@@ -68,7 +67,7 @@ pub fn shell(live: &mut Live) -> Result<Left> {
     let child = match live.machine.call(&spawn, PATIENCE) {
         Ok(Reply::Started(child)) => child,
         Ok(other) => return Err(anyhow!("cannot start a shell in the guest: {other:?}")),
-        Err(death) => return Ok(Left::Died(death)),
+        Err(death) => return Ok(ShellEnd::Died(death)),
     };
     let bridge = Bridge {
         machine: &mut live.machine,
@@ -80,7 +79,7 @@ pub fn shell(live: &mut Live) -> Result<Left> {
     bridge.run()
 }
 
-/// The names of busybox's tools.
+/// Installs links for busybox's tools.
 fn install_tools(machine: &mut Machine) -> Result<(), Death> {
     let argv = ["/bin/busybox", "--install", "-s", "/bin"].map(str::to_owned).into();
     let stdin = Stdin::Bytes(Vec::new());
@@ -96,10 +95,10 @@ fn install_tools(machine: &mut Machine) -> Result<(), Death> {
     }
 }
 
-/// The shell, in tracefs.
+/// Returns the command line of the shell, in tracefs.
 fn command(userland: bool, interactive: bool) -> Vec<String> {
     let shell = match (userland, interactive) {
-        // Its own start-up files are those of the tree, not of this machine.
+        // Its start-up files belong to the tree, not to this machine.
         (true, true) => "exec /bin/bash --norc -i",
         (true, false) => "exec /bin/bash --norc",
         (false, true) => "exec /bin/sh -i",
@@ -108,7 +107,7 @@ fn command(userland: bool, interactive: bool) -> Vec<String> {
     ["/bin/sh", "-c", &format!("cd /sys/kernel/tracing; {shell}")].map(str::to_owned).into()
 }
 
-fn environment(live: &Live, interactive: bool) -> Vec<String> {
+fn environment(live: &LiveGuest, interactive: bool) -> Vec<String> {
     let mut env: Vec<String> = ENVIRONMENT
         .iter()
         .filter(|variable| !interactive || !variable.starts_with("TERM="))
@@ -121,61 +120,61 @@ fn environment(live: &Live, interactive: bool) -> Vec<String> {
     env
 }
 
-fn banner(live: &Live) -> String {
+fn banner(live: &LiveGuest) -> String {
     let kernel = &live.kernel.release;
     let machine = if live.userland { "with a Debian userland" } else { "pristine, with busybox" };
     let modules: Vec<&str> = live.modules.iter().map(|module| module.name.as_str()).collect();
     let loaded: Vec<&str> = live.loaded.iter().map(|loaded| loaded.module.name.as_str()).collect();
     let loaded = if loaded.is_empty() { String::new() } else { format!("; loaded: {}", loaded.join(", ")) };
     format!(
-        "A machine of your own: Linux {kernel}, {machine}.\n  \
-           /sys/kernel/tracing  tracefs, where you are\n  \
-           /workloads           programs of the scenarios, on PATH: eventfd 1 2 4\n  \
+        "A private machine: Linux {kernel}, {machine}.\n  \
+           /sys/kernel/tracing  tracefs, the current directory\n  \
+           /workloads           the scenarios' programs, on PATH: eventfd 1 2 4\n  \
            /modules             {}{loaded}\n\
-         `exit` or Ctrl-D leaves, Ctrl-] leaves at once, and nothing runs on.\n",
+         `exit` or Ctrl-D leaves, Ctrl-] leaves at once; the guest is discarded.\n",
         modules.join(", "),
     )
 }
 
-/// Where the lab's own stdin stands.
+/// The state of the lab's stdin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     Open,
-    /// It is over, and the shell has to be told.
+    /// It has ended, and the shell must be informed.
     Over,
-    /// Nobody reads it any more.
+    /// The shell no longer reads it.
     Closed,
 }
 
-/// Keys in, output out.
+/// Passes input to the shell and its output to the user.
 struct Bridge<'a> {
     machine: &'a mut Machine,
     child: u32,
-    /// The size that the guest's terminal has.
+    /// The current size of the guest's terminal.
     size: Option<(u16, u16)>,
-    /// What was read and the shell has not taken.
+    /// Bytes that were read but not yet accepted by the shell.
     waiting: Vec<u8>,
     input: Input,
 }
 
 impl Bridge<'_> {
-    fn run(mut self) -> Result<Left> {
+    fn run(mut self) -> Result<ShellEnd> {
         loop {
             match self.tell() {
                 Ok(None) => {}
-                Ok(Some(status)) => return Ok(Left::Exited(status)),
-                Err(death) => return Ok(Left::Died(death)),
+                Ok(Some(status)) => return Ok(ShellEnd::Exited(status)),
+                Err(death) => return Ok(ShellEnd::Died(death)),
             }
             match self.listen() {
-                Ok(true) if self.read()? => return Ok(Left::Key),
+                Ok(true) if self.read()? => return Ok(ShellEnd::Key),
                 Ok(_) => {}
-                Err(death) => return Ok(Left::Died(death)),
+                Err(death) => return Ok(ShellEnd::Died(death)),
             }
         }
     }
 
-    /// Tells the shell what there is to tell, and the lab's stdout what the shell said; its status once it
-    /// is over.
+    /// Sends pending input to the shell and prints its output. Returns its exit status once it has
+    /// ended.
     fn tell(&mut self) -> Result<Option<i32>, Death> {
         let child = self.child;
         let mut requests = Vec::new();
@@ -200,7 +199,7 @@ impl Bridge<'_> {
             Some(Reply::Done) if chunk == 0 => self.input = Input::Closed,
             Some(Reply::Done) => drop(self.waiting.drain(..chunk)),
             Some(Reply::Errno { errno, .. }) if errno == Errno::AGAIN.raw_os_error() => {}
-            // It has ended, or reads no more.
+            // It has exited, or no longer reads.
             Some(_) => (self.waiting, self.input) = (Vec::new(), Input::Closed),
             None => {}
         }
@@ -217,7 +216,7 @@ impl Bridge<'_> {
         }
     }
 
-    /// Waits until there is something to tell; whether it is on the lab's stdin.
+    /// Waits for output or input. Returns whether there is input on the lab's stdin.
     fn listen(&mut self) -> Result<bool, Death> {
         let reads = self.waiting.is_empty() && self.input == Input::Open;
         let milliseconds = match self.waiting.is_empty() && self.input != Input::Over {
@@ -231,7 +230,7 @@ impl Bridge<'_> {
         Ok(self.machine.call_unless(&request, PATIENCE, others)?.is_none() || (reads && is_readable()))
     }
 
-    /// Reads what was typed; whether it has the key that leaves.
+    /// Reads input. Returns whether it contains the key that leaves.
     fn read(&mut self) -> Result<bool> {
         let mut chunk = [0; FEED_MAX];
         match read(stdin(), &mut chunk) {
@@ -244,25 +243,25 @@ impl Bridge<'_> {
                 self.waiting.extend_from_slice(typed);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // The terminal is gone.
+            // The terminal no longer exists.
             Err(_) => self.input = Input::Over,
         }
         Ok(false)
     }
 }
 
-/// Whether the lab's stdin has something to read, or is over.
+/// Returns whether the lab's stdin has input or has ended.
 fn is_readable() -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(&stdin(), PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Writes what the shell said to the lab's own stdout and stderr.
+/// Writes the shell's output to the lab's stdout and stderr.
 fn show(output: &Output) -> Result<(), Death> {
     let put = || -> std::io::Result<()> {
         stdout().write_all(&output.stdout)?;
         stdout().flush()?;
         stderr().write_all(&output.stderr)
     };
-    put().map_err(|error| Death::Lab(anyhow!("cannot show what the shell says: {error}")))
+    put().map_err(|error| Death::Lab(anyhow!("cannot write the output of the shell: {error}")))
 }

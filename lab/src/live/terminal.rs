@@ -1,4 +1,4 @@
-//! The terminal that the lab was started on, handed to whoever runs in the guest.
+//! The lab's terminal, passed to a program in the guest or to gdb.
 
 use anyhow::{Context, Result};
 use protocol::Stdin;
@@ -13,21 +13,21 @@ use std::{
     process::Command,
 };
 
-/// The terminal's modes as they were, which come back when this is dropped.
+/// The terminal's modes, which are restored when this is dropped.
 pub(super) struct Modes {
     terminal: HostStdin,
     before: Termios,
 }
 
 impl Modes {
-    /// Remembers them, whatever a program makes of them.
+    /// Saves the modes, to be restored whatever a program changes.
     pub(super) fn keep() -> Result<Modes> {
         let terminal = stdin();
         let before = tcgetattr(&terminal).context("cannot read the terminal's modes")?;
         Ok(Modes { terminal, before })
     }
 
-    /// From now on every key is passed on as it is.
+    /// Sets raw mode, in which every key is passed on unchanged.
     pub(super) fn raw() -> Result<Modes> {
         let modes = Modes::keep()?;
         let mut raw = modes.before.clone();
@@ -39,17 +39,17 @@ impl Modes {
 
 impl Drop for Modes {
     fn drop(&mut self) {
-        // A terminal that is gone needs no modes.
+        // A terminal that no longer exists needs no modes.
         let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }
 
-/// The terminal's foreground, given to a program: Ctrl-C is for that alone, and not for the lab and its
-/// QEMU. It comes back when this is dropped.
+/// The terminal's foreground process group, given to a program, so that Ctrl-C reaches only that
+/// and not the lab and its QEMU. The lab takes the foreground back when this is dropped.
 pub(super) struct Foreground;
 
 impl Foreground {
-    /// Gives it to a command that is about to be run, in a process group of its own.
+    /// Makes a command that is about to run the foreground, in its own process group.
     pub(super) fn give(command: &mut Command) -> Foreground {
         // SAFETY: between fork and exec the closure makes system calls only, and touches no memory that
         // another thread could hold.
@@ -65,15 +65,15 @@ impl Foreground {
 
 impl Drop for Foreground {
     fn drop(&mut self) {
-        // A terminal that is gone has no foreground.
+        // A terminal that no longer exists has no foreground.
         let _ = take_foreground();
     }
 }
 
-/// Makes this process's group the terminal's foreground, which is not until then, and so would be stopped
-/// by SIGTTOU.
+/// Makes this process's group the terminal's foreground. Ignores SIGTTOU, which would stop a
+/// background process that does this.
 fn take_foreground() -> io::Result<()> {
-    // SAFETY: a disposition is a number, and the former one is put back before anything else can happen.
+    // SAFETY: a disposition is a number, and the former one is restored before anything else can happen.
     let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
     let taken = tcsetpgrp(stdio::stdin(), getpgrp());
     // SAFETY: as above.
@@ -81,7 +81,7 @@ fn take_foreground() -> io::Result<()> {
     Ok(taken?)
 }
 
-/// Rows and columns; those of a terminal of old where it does not say.
+/// Returns rows and columns, or 24 × 80 if the terminal does not report them.
 pub(super) fn size() -> (u16, u16) {
     match tcgetwinsize(stdin()) {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
@@ -89,7 +89,7 @@ pub(super) fn size() -> (u16, u16) {
     }
 }
 
-/// A terminal in the guest as large as this one.
+/// Returns a terminal for the guest with the size of this one.
 pub(super) fn in_guest() -> Stdin {
     let (rows, columns) = size();
     Stdin::Terminal { rows, columns }

@@ -1,18 +1,18 @@
-//! The guest's console, copied to a file that cannot grow without end.
+//! Copies the guest's console to a file of bounded size.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use fs_err::{self as fs, File};
 use std::{
-    fs::File,
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     thread::{self, JoinHandle},
 };
 
-/// The most bytes of console that are kept, in all; what comes after is counted.
+/// The maximum number of bytes of console that are kept; the rest is counted.
 pub const CONSOLE_MAX: u64 = 8 << 20;
 
-/// Copies until QEMU is gone.
+/// Copies the console until QEMU exits.
 #[derive(Debug)]
 pub(super) struct Console {
     path: PathBuf,
@@ -20,38 +20,38 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Copies what comes from `socket` to the file `path`.
+    /// Copies data from `socket` to the file `path`.
     pub(super) fn copy(socket: UnixStream, path: &Path) -> Result<Console> {
-        File::create(path).with_context(|| format!("cannot make `{}`", path.display()))?;
-        // Appended to, so that the lab's own lines find their place between the guest's.
-        let file = open_to_append(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+        File::create(path)?;
+        // In append mode, so that the lab's own lines appear in order between the guest's.
+        let file = open_to_append(path)?;
         let copier = thread::Builder::new().name("console".into()).spawn(move || copy(socket, file))?;
         Ok(Console { path: path.to_owned(), copier: Some(copier) })
     }
 
-    /// Moves the file; what is still to come goes there, too.
+    /// Moves the file; later output also goes there.
     pub(super) fn move_to(&mut self, path: &Path) -> io::Result<()> {
-        std::fs::rename(&self.path, path)?;
+        fs::rename(&self.path, path)?;
         self.path = path.to_owned();
         Ok(())
     }
 
-    /// What the guest wrote so far.
+    /// Returns the guest's output so far.
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.path).unwrap_or_default()).replace('\r', "")
+        String::from_utf8_lossy(&fs::read(&self.path).unwrap_or_default()).replace('\r', "")
     }
 
-    /// Adds a line of the lab's own.
+    /// Adds a line of the lab.
     pub(super) fn mark(&self, line: &str) {
-        // Where it cannot be written, a splat is not attributed to a step; the run goes on.
+        // If this fails, a splat is not attributed to a step; the run continues.
         let _ =
             open_to_append(&self.path).and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
 
-    /// Waits until everything is copied; QEMU must be gone, or this does not end.
+    /// Waits until everything is copied. QEMU must have exited, otherwise this does not return.
     pub(super) fn finish(&mut self) {
         if let Some(copier) = self.copier.take() {
-            // A copier that panicked has nothing more to say.
+            // A copier that panicked has nothing more to copy.
             let _ = copier.join();
         }
     }
@@ -67,7 +67,8 @@ fn copy(mut socket: UnixStream, mut file: File) {
     let mut buffer = [0; 8192];
     while let Ok(count @ 1..) = socket.read(&mut buffer) {
         let room = usize::try_from(CONSOLE_MAX - kept).unwrap_or(usize::MAX).min(count);
-        // A full disk loses the console, not the run: its verdict does not rest on this file alone.
+        // A full disk loses the console, not the run: its verdict does not depend on this file
+        // alone.
         let written = if file.write_all(&buffer[..room]).is_ok() { room } else { 0 };
         kept += written as u64;
         dropped += (count - written) as u64;
@@ -77,16 +78,16 @@ fn copy(mut socket: UnixStream, mut file: File) {
     }
 }
 
-/// What the kernel begins the line with that says why it panicked.
+/// The start of the line in which the kernel gives the reason for a panic.
 const PANIC: &str = "Kernel panic - not syncing: ";
 
-/// The line of a console that says why the kernel panicked.
+/// Returns the reason for a panic from the text of a console.
 pub fn panic_line(console: &str) -> String {
     let line = console.lines().find_map(|line| line.split_once(PANIC).map(|(_, reason)| reason.trim()));
     line.unwrap_or("the console does not say why").to_owned()
 }
 
-/// Whether a kernel that has no driver for pvpanic panicked.
+/// Returns whether a kernel without a pvpanic driver panicked.
 pub(super) fn panicked(console: &str) -> bool {
     console.contains(PANIC)
 }

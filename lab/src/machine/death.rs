@@ -1,40 +1,40 @@
-//! How a machine ends before its work is done. Each way has a name.
+//! The ways in which a machine can end before its work is done.
 
 use crate::host::process::tail;
 use std::time::Duration;
 
-/// Why a machine gives no more answers.
+/// The reason why a machine no longer answers.
 #[derive(Debug, thiserror::Error)]
 pub enum Death {
-    /// The kernel panicked: pvpanic told, or the console when a deadline had passed.
+    /// The kernel panicked, as reported by pvpanic or, after a deadline, by the console.
     #[error("the kernel panicked: {message}")]
     Panic {
-        /// The console's own words, the first line of the panic.
+        /// The reason from the first line of the panic on the console.
         message: String,
-        /// Whether its memory was written to the machine's directory, else why it was not.
+        /// Whether its memory was written to the machine's directory, or the error.
         dumped: anyhow::Result<()>,
     },
-    /// The guest switched itself off.
+    /// The guest powered itself off.
     #[error("the guest powered itself off{}", said(console))]
     PoweredOff {
-        /// The end of the console: an agent without a port says so there.
+        /// The end of the console, where an agent without a port reports its error.
         console: String,
     },
     /// The guest rebooted itself.
     #[error("the guest rebooted")]
     Rebooted,
-    /// QEMU ended by itself.
+    /// QEMU exited by itself.
     #[error("QEMU ended: {status}{}", said(last_words))]
     QemuEnded {
         /// Its exit status.
         status: String,
-        /// What it wrote to stderr.
+        /// Its output on stderr.
         last_words: String,
     },
-    /// The agent closed its port, or answered nonsense.
+    /// The agent closed its port or sent an invalid reply.
     #[error("the agent is lost: {0}")]
     AgentLost(String),
-    /// No word from the agent within the boot deadline.
+    /// The agent did not greet within the boot deadline.
     #[error("the agent did not answer within {} s of boot{}", after.as_secs(), said(console))]
     NoBoot {
         /// The deadline.
@@ -47,26 +47,26 @@ pub enum Death {
     Deadline {
         /// The deadline, on the reference machine.
         after: Duration,
-        /// By how much it was longer for this guest.
+        /// The factor by which it was extended for this guest.
         scale: f64,
-        /// What was waited for.
+        /// The request that was not answered.
         request: String,
     },
-    /// The lab was told to stop.
+    /// The lab was asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The lab could not do its part.
+    /// The lab itself failed.
     #[error("{0:#}")]
     Lab(anyhow::Error),
 }
 
 impl Death {
-    /// Whether it is the lab's doing or that of whoever stopped it, and not the guest's.
+    /// Returns whether the lab or the user caused it, not the guest.
     pub fn is_labs_own(&self) -> bool {
         matches!(self, Death::Lab(_) | Death::Interrupted)
     }
 
-    /// What the lab could not find out of it, and why.
+    /// Returns a note on a failed dump of the guest's memory.
     pub fn note(&self) -> Option<String> {
         match self {
             Death::Panic { dumped: Err(error), .. } => {
@@ -77,7 +77,7 @@ impl Death {
     }
 }
 
-/// `3 s`, and what came of it on a slow guest.
+/// Returns `3 s`, with the extended deadline of a slow guest.
 fn deadline(after: Duration, scale: f64) -> String {
     if after < Duration::from_millis(100) {
         return format!("{after:?}");
@@ -90,7 +90,7 @@ fn deadline(after: Duration, scale: f64) -> String {
     }
 }
 
-/// A bounded tail of someone's output, on lines of its own.
+/// Returns the last lines of an output, each on its own line.
 fn said(text: &str) -> String {
     if text.trim().is_empty() { String::new() } else { format!("\n{}", tail(text, 12)) }
 }

@@ -1,14 +1,15 @@
-//! The memory of a guest, one that panicked or one that is stopped for it, as a file that crash and drgn
+//! Dumps the memory of a guest, panicked or stopped for the dump, to a file that crash and drgn can
 //! open.
 //!
-//! It is an ELF file. QEMU's compressed format would be a quarter of its size on disk, but drgn does
-//! not open what QEMU 7.2 writes of an arm64 guest ("ARCH_NAME: Key has no value").
+//! The file is ELF. QEMU's compressed format would need a quarter of the disk space, but drgn
+//! cannot open what QEMU 7.2 writes for an arm64 guest ("ARCH_NAME: Key has no value").
 //!
-//! It has the registers of every CPU, and says so ([`say_of_every_cpu`]): crash would give the first to the
-//! first CPU that is online, and after a panic only the one that panicked is.
+//! It contains the registers of every CPU and is marked accordingly ([`mark_notes_complete`]). Without
+//! the mark crash would assign the first registers to the first online CPU, but after a panic only
+//! the CPU that panicked is online.
 //!
-//! QEMU writes it into a pipe, and what is zero becomes a hole in the file: of 512 MB of memory that
-//! was just booted 25 MB are written, and a disk that is busy has less to do.
+//! QEMU writes the dump to a pipe, and zeros become holes in the file. Of 512 MB of memory of a
+//! freshly booted guest, only 25 MB are written, which reduces the load on a busy disk.
 
 use super::{
     Death, Machine,
@@ -33,99 +34,103 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// The memory of a guest that panicked or was to leave it, in its scenario's directory.
+/// The file in a scenario's directory with the memory of its guest, which panicked or had its
+/// memory requested.
 pub const VMCORE: &str = "vmcore";
 
-/// How long it may take to write. An idle host writes half a gigabyte a second.
+/// The time limit for writing it. An idle host writes half a gigabyte per second.
 const DUMP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// What QEMU's monitor knows the pipe as.
+/// The name of the pipe in QEMU's monitor.
 const PIPE: &str = "vmcore";
 
-/// Bytes that are read at once, and that the pipe holds: the most that Linux allows everybody.
+/// Bytes per read, and the size of the pipe: the maximum that Linux allows unprivileged users.
 const CHUNK: usize = 1 << 20;
 
-/// Bytes from the start of a dump that hold its notes: a few kilobytes for each CPU.
+/// The first bytes of a dump, which contain its notes: a few kilobytes per CPU.
 const NOTES_MAX: usize = 1 << 20;
 
-/// Whose note it is.
+/// The names of ELF notes.
 const CORE: &[u8] = b"CORE";
 const QEMU: &[u8] = b"QEMU";
 
-/// Bytes that become a hole if all are zero: a page of most file systems.
+/// Bytes that become a hole if all are zero: a page of most filesystems.
 const HOLE: usize = 4096;
 
 impl Machine {
-    /// Has QEMU write the stopped guest's memory to [`VMCORE`] in `directory`, where it appears whole
-    /// or not at all. After a failure the machine may be gone.
+    /// Writes the stopped guest's memory to [`VMCORE`] in `directory`, where it appears complete or
+    /// not at all. After a failure the machine may be gone.
     pub(super) fn dump(&mut self, directory: &Path) -> Result<()> {
         let mut file = NamedTempFile::new_in(directory)
-            .with_context(|| format!("cannot make a file in `{}`", directory.display()))?;
+            .with_context(|| format!("cannot create a file in `{}`", directory.display()))?;
         self.write_memory(file.as_file_mut())?;
         let path = directory.join(VMCORE);
-        // A temporary file is private; a result is for whoever may read the run.
+        // A temporary file is private, but a result must be readable by anyone who may read the
+        // run.
         file.as_file().set_permissions(PermissionsExt::from_mode(0o644))?;
-        file.persist(&path).with_context(|| format!("cannot put `{}` in place", path.display()))?;
+        file.persist(&path)
+            .with_context(|| format!("cannot rename a temporary file to `{}`", path.display()))?;
         Ok(())
     }
 
-    /// The running guest's memory at one moment, as [`VMCORE`] in the machine's directory: it is stopped,
-    /// dumped, and goes on.
+    /// Dumps the running guest's memory to [`VMCORE`] in the machine's directory. The guest is
+    /// stopped for the dump and then resumed.
     pub fn keep_memory(&mut self) -> Result<(), Death> {
         let directory = self.directory.clone();
         self.stopped(|machine| machine.dump(&directory)).map_err(Death::Lab)
     }
 
-    /// As [`Machine::keep_memory`], in a file without a name, which is gone when it is closed.
+    /// Like [`Machine::keep_memory`], but dumps to an unnamed file, which is removed when it is
+    /// closed.
     pub fn memory(&mut self) -> Result<File, Death> {
         let directory = self.directory.clone();
         let taken = self.stopped(|machine| {
             let mut file = tempfile::tempfile_in(&directory)
-                .with_context(|| format!("cannot make a file in `{}`", directory.display()))?;
+                .with_context(|| format!("cannot create a file in `{}`", directory.display()))?;
             machine.write_memory(&mut file)?;
             Ok(file)
         });
         taken.map_err(Death::Lab)
     }
 
-    /// Does something to a guest that is stopped meanwhile.
+    /// Stops the guest, runs `work`, and resumes the guest.
     fn stopped<T>(&mut self, work: impl FnOnce(&mut Machine) -> Result<T>) -> Result<T> {
         self.monitor.execute(&qmp::stop {}).context("QEMU cannot stop the guest")?;
         let done = work(self)?;
         self.monitor.wait_at_most(MONITOR_DEADLINE)?;
-        self.monitor.execute(&qmp::cont {}).context("QEMU cannot let the guest go on")?;
+        self.monitor.execute(&qmp::cont {}).context("QEMU cannot resume the guest")?;
         Ok(done)
     }
 
     fn write_memory(&mut self, file: &mut File) -> Result<()> {
-        let (from, to) = pipe().context("cannot make a pipe")?;
-        // A smaller pipe is only slower.
+        let (from, to) = pipe().context("cannot create a pipe")?;
+        // A smaller pipe only makes the dump slower.
         let _ = fcntl_setpipe_size(&to, CHUNK);
-        self.monitor.hand_over(PIPE, &File::from(to)).context("QEMU takes no file")?;
+        self.monitor.hand_over(PIPE, &File::from(to)).context("QEMU does not accept the pipe")?;
         let until = Instant::now() + DUMP_DEADLINE;
         let (written, asked) = thread::scope(|scope| {
             let writer = scope.spawn(|| copy(File::from(from), file, until));
             let asked = self.monitor.dump(DUMP_DEADLINE);
             if asked.is_err() {
-                // A QEMU that hangs would keep the pipe open, and the writer would wait for it.
+                // A hanging QEMU would keep the pipe open, and the writer would wait for it.
                 let _ = self.qemu.kill();
             }
             (writer.join(), asked)
         });
-        // Where the copy failed, QEMU's broken pipe is only what became of it.
+        // If the copy failed, QEMU's broken pipe is only the consequence.
         match written {
             Ok(written) => written?,
-            Err(_) => bail!("its writer panicked"),
+            Err(_) => bail!("the thread that writes the dump panicked"),
         }
         asked.context("QEMU cannot dump the guest")?;
-        say_of_every_cpu(file).context("cannot complete its notes")
+        mark_notes_complete(file).context("cannot complete the notes of the dump")
     }
 }
 
-/// Names the note of the first CPU's floating-point registers as QEMU names its own of an x86 guest. That
-/// is what crash knows a dump by whose notes are of all CPUs, not of those alone that are online; of an
-/// arm64 guest QEMU writes no such note, and there is no room for another.
-fn say_of_every_cpu(file: &File) -> Result<()> {
+/// Renames the first CPU's NT_PRFPREG note to `QEMU`, the note by which crash recognizes a dump
+/// with notes for all CPUs, not only the online ones. QEMU writes such a note for x86 guests only,
+/// and there is no room to add one.
+pub fn mark_notes_complete(file: &File) -> Result<()> {
     let mut notes = vec![0; NOTES_MAX];
     let count = file.read_at(&mut notes, 0)?;
     let data = &notes[..count];
@@ -135,14 +140,14 @@ fn say_of_every_cpu(file: &File) -> Result<()> {
         while let Some(note) = of_segment.next()? {
             if note.name() == CORE && note.n_type(LittleEndian) == elf::NT_PRFPREG {
                 let name = (note.name().as_ptr() as usize - data.as_ptr() as usize) as u64;
-                // Its type stands before its name.
+                // The type precedes the name.
                 file.write_all_at(&[0; 4], name - 4)?;
                 file.write_all_at(QEMU, name)?;
                 return Ok(());
             }
         }
     }
-    bail!("none is of floating-point registers")
+    bail!("there is no note of floating-point registers")
 }
 
 impl Monitor {
@@ -150,7 +155,7 @@ impl Monitor {
         self.wait_at_most(within)?;
         let format = Some(qmp::DumpGuestMemoryFormat::elf);
         let protocol = format!("fd:{PIPE}");
-        // What the guest's page tables make of its memory is for crash and drgn to find out.
+        // crash and drgn evaluate the guest's page tables themselves.
         let paging = false;
         let command =
             qmp::dump_guest_memory { begin: None, detach: None, format, length: None, paging, protocol };
@@ -158,27 +163,27 @@ impl Monitor {
     }
 }
 
-/// Copies all there is to a new file, leaving holes where it is zero.
+/// Copies everything to a new file, leaving holes for zeros.
 fn copy(mut from: impl Read, to: &mut File, until: Instant) -> Result<()> {
     let mut chunk = vec![0; CHUNK];
     let mut offset = 0;
     loop {
         interrupt::check()?;
         if Instant::now() > until {
-            bail!("it is not done after {} s", DUMP_DEADLINE.as_secs());
+            bail!("the dump is not done after {} s", DUMP_DEADLINE.as_secs());
         }
-        let count = fill(&mut from, &mut chunk).context("cannot read what QEMU dumps")?;
-        write_sparse(&chunk[..count], to, offset).context("cannot write it")?;
+        let count = fill(&mut from, &mut chunk).context("cannot read the dump from QEMU")?;
+        write_sparse(&chunk[..count], to, offset).context("cannot write the dump")?;
         offset += count as u64;
         if count < chunk.len() {
             break;
         }
     }
     // The end may be a hole.
-    to.set_len(offset).context("cannot write it")
+    to.set_len(offset).context("cannot write the dump")
 }
 
-/// Reads until `chunk` is full or there is no more; how much there was.
+/// Reads until `chunk` is full or the input ends. Returns the number of bytes read.
 fn fill(from: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < chunk.len() {
@@ -192,7 +197,7 @@ fn fill(from: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Writes a chunk at its place but for what is zero in it. Neighbours go in one write.
+/// Writes a chunk at its offset, except its zeros. Adjacent blocks are written at once.
 fn write_sparse(chunk: &[u8], to: &File, offset: u64) -> io::Result<()> {
     const ZEROES: [u8; HOLE] = [0; HOLE];
     let is_zero = |part: &[u8]| part == &ZEROES[..part.len()];

@@ -1,41 +1,47 @@
-//! QEMU's gdbstub: a debugger's way to the guest's kernel.
+//! QEMU's gdbstub, through which a debugger accesses the guest's kernel.
 //!
-//! Its end is a new pseudo terminal of the host's. No port is open, no socket lies anywhere, and it is
-//! gone with QEMU.
+//! It uses a new pseudoterminal of the host. No port is open, there is no socket file, only this
+//! user can open it, and it disappears with QEMU.
 
 use super::{Death, Machine, port::Port};
 use anyhow::{Context, Result, ensure};
+use fs_err as fs;
 use protocol::Request;
 use qapi::qmp;
 use serde_json::json;
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-/// What QEMU knows the pseudo terminal as.
+/// QEMU's name for the pseudoterminal.
 const TERMINAL: &str = "gdb";
 
-/// How long a request may take to be on its way.
+/// The time limit for sending a request.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Machine {
-    /// Stops the guest, and gives the file that `target remote` opens. The guest goes on when the debugger
-    /// lets it.
+    /// Stops the guest and returns the path for `target remote`. The guest resumes when the
+    /// debugger continues it.
     pub fn gdbstub(&mut self) -> Result<PathBuf> {
         self.monitor.execute(&qmp::stop {}).context("QEMU cannot stop the guest")?;
         let backend = serde_json::from_value(json!({ "type": "pty", "data": {} }))?;
         let added = self.monitor.execute(&qmp::chardev_add { backend, id: TERMINAL.to_owned() });
-        let added = added.context("QEMU cannot make a terminal for gdb")?;
-        let path = added.pty.context("QEMU does not say where its terminal for gdb is")?;
+        let added = added.context("QEMU cannot create a pseudoterminal for gdb")?;
+        let path = added.pty.context("QEMU does not report the path of its pseudoterminal for gdb")?;
+        // By default, Debian lets the group tty write to it.
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let command_line = format!("gdbserver chardev:{TERMINAL}");
         let said = self.monitor.execute(&qmp::human_monitor_command { cpu_index: None, command_line })?;
-        // As QEMU 7.2 words it; a refusal begins with "Could not".
-        ensure!(said.starts_with("Waiting for gdb"), "QEMU has no gdbstub: {}", said.trim());
+        // The wording of QEMU 7.2; an error begins with "Could not".
+        ensure!(said.starts_with("Waiting for gdb"), "QEMU cannot start its gdbstub: {}", said.trim());
         Ok(path.into())
     }
 
-    /// Asks one thing whose answer nobody will know; a stopped guest does it once it goes on.
+    /// Sends a request without waiting for the answer. A stopped guest executes it once it is
+    /// resumed.
     pub fn ask(&mut self, request: &Request) -> Result<(), Death> {
         let until = Instant::now() + SEND_DEADLINE;
         let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);

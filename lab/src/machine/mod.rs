@@ -1,10 +1,10 @@
-//! A guest that runs: booted, asked, watched, and gone when it is dropped.
+//! A running guest, from boot to power-off; dropping it kills QEMU.
 //!
 //! QEMU inherits three connected sockets: console, agent port, monitor. There is no path in the
-//! file system to clean up, and QEMU dies with the thread that started it, however that ends.
-//! Every wait has a deadline and looks at the monitor too, so a death is noticed when it happens.
+//! filesystem to clean up, and QEMU dies with the thread that started it, however that ends. Every
+//! wait has a deadline and also watches the monitor, so that a death is noticed at once.
 
-mod asleep;
+mod boot;
 mod console;
 mod death;
 mod dump;
@@ -15,20 +15,28 @@ mod process;
 pub mod qemu;
 mod snapshot;
 mod speed;
-mod userland;
+mod standby;
+mod vmtest;
 
-pub use asleep::Asleep;
+pub use boot::Subject;
+pub use boot::machine_spec;
+pub(crate) use boot::{boot_userland, machine_with, restored_spec, restores_hooks};
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
 pub use dump::VMCORE;
+#[doc(hidden)]
+pub use dump::mark_notes_complete;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
-pub use userland::{SHARED, Userland};
+pub use standby::StandbyMachine;
+pub(crate) use vmtest::{ENVIRONMENT, VMLINUX};
+pub use vmtest::{SHARED, Userland, boot_if_child};
 
-use crate::host::process::die_with_parent;
+use crate::{cache::Lease, host::process::die_with_parent};
 use anyhow::{Context, Result};
 use console::Console;
+use fs_err as fs;
 use monitor::{Ending, Monitor};
 use port::{Port, PortState};
 use process::Process;
@@ -39,7 +47,6 @@ use rustix::{
     process::Signal,
 };
 use std::{
-    fs::{self, File},
     io,
     os::{
         fd::{AsRawFd, BorrowedFd},
@@ -50,19 +57,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a guest may take from power-on to the agent's first word.
+/// The time limit from power-on to the agent's greeting.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// What the guest wrote to its console.
+/// The guest's console output.
 const CONSOLE: &str = "console.txt";
 
 /// QEMU's stderr.
 const LOG: &str = "qemu.log";
 
-/// What a lab waits for that asks whether a child has ended.
+/// The description of a request that waits for a child, as in [`Death::Deadline`].
 pub(crate) const END_OF_A_PROCESS: &str = "the end of a process";
 
-/// How long after a panic the console may still bring its message.
+/// The time after a panic in which its message may still arrive on the console.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A running guest with an agent that answers.
@@ -74,20 +81,20 @@ pub struct Machine {
     console: Console,
     directory: PathBuf,
     hello: Hello,
-    /// What it was restored from, which stays in the cache as long as this is held.
-    snapshot: Option<File>,
+    /// The snapshot it was restored from, which stays in the cache while this is held.
+    snapshot: Option<Lease>,
 }
 
 impl Machine {
-    /// Starts QEMU and waits for the agent. `directory` gets `console.txt` and `qemu.log`, and [`VMCORE`]
-    /// if the guest panics.
+    /// Starts QEMU and waits for the agent. `directory` gets `console.txt`, `qemu.log`, and
+    /// [`VMCORE`] if the guest panics.
     pub fn boot(spec: &MachineSpec, directory: &Path, deadline: Duration) -> Result<Machine, Death> {
         let mut machine = Machine::start(spec, Memory::Anonymous, directory).map_err(Death::Lab)?;
         machine.greet(deadline)?;
         Ok(machine)
     }
 
-    /// Waits for the agent's first word.
+    /// Waits for the agent's greeting.
     fn greet(&mut self, deadline: Duration) -> Result<(), Death> {
         match self.call(&Request::Hello, deadline) {
             Ok(Reply::Hello(hello)) if hello.version == protocol::VERSION => {
@@ -126,12 +133,12 @@ impl Machine {
                 })
         };
         let qemu = expression.start().with_context(|| format!("cannot run `{}`", qemu::PROGRAM))?;
-        // Only QEMU may hold its ends, or its death would not close them.
+        // Only QEMU may hold its ends, otherwise its death would not close them.
         drop((expression, ends));
         Machine::assemble(Process::Own(Box::new(qemu)), console, port, monitor, directory)
     }
 
-    /// A machine of a QEMU that has just started.
+    /// Creates the machine of a QEMU that has just started.
     fn assemble(
         qemu: Process,
         console: UnixStream,
@@ -160,38 +167,38 @@ impl Machine {
         Ok(Machine { qemu, monitor, port, port_state, console, directory, hello, snapshot: None })
     }
 
-    /// What the agent said of itself when it greeted.
+    /// Returns the agent's greeting.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// What QEMU wrote to stderr.
+    /// Returns QEMU's output on stderr.
     fn last_words(&self) -> String {
         fs::read_to_string(self.directory.join(LOG)).unwrap_or_default()
     }
 
-    /// QEMU's process id.
+    /// Returns QEMU's PID.
     pub fn pid(&self) -> u32 {
         self.qemu.id()
     }
 
-    /// What the guest wrote to its console so far.
+    /// Returns the guest's console output so far.
     pub fn console(&self) -> String {
         self.console.text()
     }
 
-    /// Writes a line of the lab's own into the console's file, behind what the guest wrote so far.
+    /// Appends a line of the lab to the console's file, after the guest's output so far.
     pub fn mark_console(&mut self, line: &str) {
         self.console.mark(line);
     }
 
-    /// Asks one thing and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub fn call(&mut self, request: &Request, within: Duration) -> Result<Reply, Death> {
         let mut replies = self.call_all(std::slice::from_ref(request), within)?;
         replies.pop().ok_or_else(|| Death::AgentLost("it gave no reply".into()))
     }
 
-    /// Asks several things at once; the agent does them in order. One round trip instead of many.
+    /// Sends several requests in one round trip; the agent executes them in order.
     pub fn call_all(&mut self, requests: &[Request], within: Duration) -> Result<Vec<Reply>, Death> {
         let until = Instant::now() + within;
         let mut replies = Vec::with_capacity(requests.len());
@@ -202,7 +209,8 @@ impl Machine {
         Err(self.death(error, ending, request, within))
     }
 
-    /// As [`Machine::call`], but nothing once one of `others` is readable: nobody will know the answer.
+    /// Like [`Machine::call`], but returns `None` once one of `others` is readable; the reply is
+    /// then dropped.
     pub fn call_unless(
         &mut self,
         request: &Request,
@@ -220,7 +228,7 @@ impl Machine {
         }
     }
 
-    /// Gives a failed conversation its name.
+    /// Determines the kind of death from a failed conversation.
     fn death(
         &mut self,
         error: FrameError,
@@ -264,7 +272,7 @@ impl Machine {
         Death::Panic { message, dumped: self.dump(&directory) }
     }
 
-    /// Asks the guest to power off and waits until QEMU is gone.
+    /// Asks the guest to power off and waits until QEMU exits.
     pub fn power_off(mut self, within: Duration) -> Result<(), Death> {
         match self.call(&Request::PowerOff, within) {
             Err(Death::PoweredOff { .. } | Death::QemuEnded { .. }) => Ok(()),
@@ -276,14 +284,14 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Nothing is left to do where this fails: the process is gone already.
+        // Nothing is left to do if this fails: the process has already exited.
         let _ = self.qemu.kill();
         self.qemu.wait();
         self.console.finish();
     }
 }
 
-/// Lets the child keep these sockets, and only the child.
+/// Lets the child, and no other process, inherit these sockets.
 fn inherit(command: &mut std::process::Command, ends: &Arc<[UnixStream; 3]>) {
     let fds: Vec<i32> = ends.iter().map(AsRawFd::as_raw_fd).collect();
     // SAFETY: between fork and exec the closure only makes fcntl calls on descriptors that the
@@ -298,7 +306,7 @@ fn inherit(command: &mut std::process::Command, ends: &Arc<[UnixStream; 3]>) {
     }
 }
 
-/// What a deadline says was asked: the kind of request and its object, without its bytes.
+/// Describes a request in a deadline's message: its kind and its object, without its data.
 fn described(request: &Request) -> String {
     match request {
         Request::WriteFile { path, .. } => format!("a write to `{path}`"),

@@ -1,4 +1,4 @@
-//! QMP: what QEMU tells of its guest.
+//! The QMP monitor: commands to QEMU and events of its guest.
 
 use qapi::{Execute, ExecuteError, Qmp, Stream, qmp};
 use rustix::{
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// How long QEMU may take to answer its monitor; it does so from its main loop.
+/// The time limit for an answer of QEMU's monitor, which QEMU serves from its main loop.
 pub(super) const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connected monitor.
@@ -24,25 +24,25 @@ pub(super) struct Monitor {
     qmp: Qmp<Stream<BufReader<UnixStream>, UnixStream>>,
 }
 
-/// What a monitor says about the end of a guest.
+/// The end of a guest, as reported by the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// pvpanic told of a panic.
+    /// pvpanic reported a panic.
     Panicked,
-    /// The guest switched itself off.
+    /// The guest powered itself off.
     PoweredOff,
     /// The guest rebooted.
     Rebooted,
 }
 
 impl Monitor {
-    /// Shakes hands with a QEMU that has just started.
+    /// Performs the handshake with a QEMU that has just started.
     pub(super) fn connect(socket: UnixStream) -> io::Result<Monitor> {
         socket.set_read_timeout(Some(MONITOR_DEADLINE))?;
         socket.set_write_timeout(Some(MONITOR_DEADLINE))?;
         let mut qmp = Qmp::new(Stream::new(BufReader::new(socket.try_clone()?), socket));
-        // The crate takes a greeting for granted; a QEMU that refused its arguments sends none.
-        // The end of another machine may interrupt: a read that has a deadline is not restarted.
+        // The crate assumes a greeting, but a QEMU that rejected its arguments sends none. The exit
+        // of another machine may interrupt the read: a read with a timeout is not restarted.
         let nothing = loop {
             match qmp.inner_mut().fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -56,17 +56,17 @@ impl Monitor {
         Ok(Monitor { qmp })
     }
 
-    /// From now on QEMU may take so long to answer.
+    /// Sets the time limit for QEMU's answers from now on.
     pub(super) fn wait_at_most(&mut self, patience: Duration) -> io::Result<()> {
         self.qmp.inner().get_ref_write().set_read_timeout(Some(patience))
     }
 
-    /// Has QEMU do something.
+    /// Executes a QMP command.
     pub(super) fn execute<C: qmp::QmpCommand>(&mut self, command: &C) -> io::Result<C::Ok> {
         self.qmp.execute(command).map_err(into_io)
     }
 
-    /// Hands a file over, which commands then know as `fd:NAME`.
+    /// Passes a file to QEMU, which commands can then refer to as `fd:NAME`.
     pub(super) fn hand_over(&mut self, name: &str, file: &File) -> io::Result<()> {
         let command = qmp::getfd { fdname: name.to_owned() };
         let mut line = serde_json::to_vec(&Execute::<&qmp::getfd>::from(&command))?;
@@ -78,19 +78,20 @@ impl Monitor {
         let line = [IoSlice::new(&line)];
         let sent = retry_on_intr(|| sendmsg(self.fd(), &line, &mut ancillary, SendFlags::NOSIGNAL))?;
         if sent < line[0].len() {
-            return Err(io::Error::other("the monitor takes no more commands"));
+            return Err(io::Error::other("the monitor accepts no more commands"));
         }
         self.qmp.read_response::<qmp::getfd>().map(drop).map_err(into_io)
     }
 
-    /// Readable when there is an event, or when QEMU is gone.
+    /// Returns a descriptor that is readable if there is an event or QEMU has exited.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.qmp.inner().get_ref_write().as_fd()
     }
 
-    /// Takes what QEMU has to say. An error means that QEMU is gone and said nothing of its guest.
+    /// Returns the end of the guest, if QEMU reports one. An error means that QEMU exited without
+    /// reporting one.
     pub(super) fn ending(&mut self) -> io::Result<Option<Ending>> {
-        // Any command will do: QEMU sends waiting events before its reply. One that is gone may
+        // Any command works: QEMU sends pending events before its reply. A QEMU that has exited may
         // have left events, so they are read even if the command could not be written.
         let asked = self.qmp.write_command(&qmp::query_version {});
         let answered = self.qmp.read_response::<qmp::query_version>();
@@ -101,7 +102,7 @@ impl Monitor {
     }
 }
 
-/// QEMU's own words where it refused.
+/// Returns QEMU's own error text if it rejected a command.
 fn into_io(error: ExecuteError) -> io::Error {
     match error {
         ExecuteError::Io(error) => error,
@@ -118,7 +119,7 @@ fn ending_of(event: &qmp::Event) -> Option<Ending> {
         qmp::Event::SHUTDOWN { data, .. } if data.reason == qmp::ShutdownCause::guest_shutdown => {
             Some(Ending::PoweredOff)
         }
-        // Whatever else ends QEMU is not its guest's doing: a signal, an error of the host's.
+        // Any other end of QEMU is not caused by its guest: a signal, or an error of the host.
         _ => None,
     }
 }
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn the_end_of_another_machine_does_not_disturb_a_handshake() {
         let (socket, mut qemu) = UnixStream::pair().unwrap();
-        // Its end interrupts the thread that started it, which is this one.
+        // Its exit interrupts the thread that started it, which is this one.
         let other = duct::cmd!("sleep", "1000").unchecked().start().unwrap();
         assert!(other.wait_timeout(Duration::from_millis(1)).unwrap().is_none());
         thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! One conversation with the agent: requests out, replies in, until a point in time.
+//! One conversation with the agent: sends requests and receives replies, until a deadline.
 //!
-//! Reading and writing happen together, so that a guest with a full queue in one direction cannot
-//! block the other. While it waits it watches the monitor and whether the lab was interrupted.
+//! Reading and writing are interleaved, so that a guest with a full queue in one direction cannot
+//! block the other. Each wait also watches the monitor and checks whether the lab was interrupted.
 
 use super::monitor::{Ending, Monitor};
 use crate::host::interrupt;
@@ -13,10 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a wait looks whether the lab was interrupted.
+/// The interval at which a wait checks whether the lab was interrupted.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// The most bytes of replies that wait while requests are written.
+/// The maximum number of bytes of replies buffered while requests are written.
 const INBOX_MAX: usize = 16 << 20;
 
 /// A conversation in progress.
@@ -26,20 +26,21 @@ pub(super) struct Port<'a> {
     until: Instant,
     ending: Option<Ending>,
     state: &'a mut PortState,
-    /// What else ends the wait for a reply, when it is readable.
+    /// Other descriptors that end the wait for a reply when they are readable.
     others: &'a [BorrowedFd<'a>],
-    /// One of them was.
+    /// Whether one of them was readable.
     turned_away: bool,
 }
 
-/// What one conversation leaves to the next: a deadline can pass in the middle of a reply.
+/// The state that one conversation leaves to the next: a deadline can pass in the middle of a
+/// reply.
 #[derive(Debug, Default)]
 pub(super) struct PortState {
-    /// What has arrived and was not looked at.
+    /// Received bytes that were not decoded yet.
     inbox: Vec<u8>,
-    /// Replies that nobody waits for any more; they come before those to new requests.
+    /// The number of replies that no caller waits for any more; they precede those to new requests.
     owed: usize,
-    /// A request was written in part, so no other can be.
+    /// Whether a request was written only in part, so that no other can follow.
     broken: bool,
 }
 
@@ -53,13 +54,13 @@ impl<'a> Port<'a> {
         Port { socket, monitor, until, ending: None, state, others: &[], turned_away: false }
     }
 
-    /// What the monitor says of the guest's end, once the conversation is broken.
+    /// Returns the end of the guest, according to the monitor, once the conversation has failed.
     pub(super) fn ending(&mut self) -> Option<Ending> {
-        // The port can be closed before the event that tells why was looked at.
+        // The port can be closed before the event with the reason was read.
         self.ending.or_else(|| self.monitor.ending().ok().flatten())
     }
 
-    /// Sends every request and collects every reply.
+    /// Sends all requests and receives all replies.
     pub(super) fn converse(
         &mut self,
         requests: &[Request],
@@ -82,7 +83,7 @@ impl<'a> Port<'a> {
         Ok(())
     }
 
-    /// Sends a request. Its reply comes before those to later ones.
+    /// Sends a request. Its reply precedes those to later requests.
     pub(super) fn send(&mut self, request: &Request) -> Result<(), FrameError> {
         let frame = protocol::encode(request)?;
         if std::mem::replace(&mut self.state.broken, true) {
@@ -94,8 +95,8 @@ impl<'a> Port<'a> {
         Ok(())
     }
 
-    /// Sends a request and waits for its reply, but not any more once one of `others` is readable: what
-    /// comes then is dropped.
+    /// Sends a request and waits for its reply, but stops waiting once one of `others` is readable;
+    /// a later reply is dropped.
     pub(super) fn converse_unless(
         &mut self,
         request: &Request,
@@ -109,7 +110,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Waits until a whole frame is in the inbox; how many bytes it has.
+    /// Waits until a whole frame is in the inbox. Returns its length in bytes.
     fn frame_length(&mut self) -> Result<usize, FrameError> {
         loop {
             if let Some(prefix) = self.state.inbox.first_chunk::<4>() {
@@ -132,7 +133,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Takes what the agent has said already, so that it can go on reading.
+    /// Receives everything that the agent has already sent, so that it can continue reading.
     fn receive(&mut self) -> io::Result<()> {
         while self.receive_chunk()? {
             if self.state.inbox.len() > INBOX_MAX {
@@ -142,7 +143,7 @@ impl<'a> Port<'a> {
         Ok(())
     }
 
-    /// Takes some of what is there; false if there is nothing.
+    /// Receives some of the available bytes; returns false if there are none.
     fn receive_chunk(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 64 << 10];
         loop {
@@ -159,7 +160,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Waits until the socket is ready, or says why it never will be.
+    /// Waits until the socket is ready, or returns the reason why it never will be.
     fn wait(&mut self, ready: PollFlags) -> io::Result<()> {
         loop {
             interrupt::check().map_err(io::Error::other)?;
@@ -174,7 +175,7 @@ impl<'a> Port<'a> {
                     PollFd::new(self.socket, ready),
                     PollFd::from_borrowed_fd(self.monitor.fd(), PollFlags::IN),
                 ];
-                // Half a request has to be followed by its other half.
+                // The rest of a partly written request must be sent.
                 if !ready.contains(PollFlags::OUT) {
                     fds.extend(self.others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
                 }

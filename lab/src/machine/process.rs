@@ -1,18 +1,18 @@
-//! QEMU's process, whoever started it.
+//! QEMU's process, started by the lab or by vmtest.
 
-use super::userland::Boot;
+use super::vmtest::Boot;
 use std::{io, time::Duration};
 
-/// A QEMU that was started.
+/// A running QEMU.
 pub(super) enum Process {
-    /// By the lab.
+    /// Started by the lab.
     Own(Box<duct::Handle>),
-    /// By the vmtest crate.
+    /// Started by the vmtest crate.
     Vmtest(Box<Boot>),
 }
 
 impl Process {
-    /// Its process id.
+    /// Returns its PID.
     pub(super) fn id(&self) -> u32 {
         match self {
             Process::Own(handle) => handle.pids().first().copied().unwrap_or_default(),
@@ -20,7 +20,7 @@ impl Process {
         }
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(super) fn kill(&self) -> io::Result<()> {
         match self {
             Process::Own(handle) => handle.kill(),
@@ -28,7 +28,7 @@ impl Process {
         }
     }
 
-    /// How it ended, if it does so in this time.
+    /// Returns its exit status, if it exits within this time.
     pub(super) fn end(&self, within: Duration) -> Option<String> {
         match self {
             Process::Own(handle) => handle.wait_timeout(within).ok()?.map(|output| output.status.to_string()),
@@ -36,9 +36,9 @@ impl Process {
         }
     }
 
-    /// Waits until it is gone. It has to be killed before.
+    /// Waits until it has exited. The caller must have killed it.
     pub(super) fn wait(&self) {
-        // Nothing is left to do where this fails: the process is gone already.
+        // Nothing is left to do if this fails: the process has already exited.
         match self {
             Process::Own(handle) => drop(handle.wait()),
             Process::Vmtest(boot) => boot.wait(),

@@ -1,11 +1,11 @@
-//! The QEMU command line: small functions that each return an argument list, and no I/O.
+//! The QEMU command line, built by small functions that each return an argument list, without I/O.
 
 use std::path::{Path, PathBuf};
 
 /// The program, as found on `PATH`.
 pub const PROGRAM: &str = "qemu-system-aarch64";
 
-/// What a machine is made of.
+/// The parts of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
     /// The kernel's `Image`.
@@ -18,31 +18,31 @@ pub struct MachineSpec {
     pub cpu: String,
     /// Number of CPUs.
     pub cpus: u32,
-    /// Memory, as QEMU writes sizes: `512M`.
+    /// Memory size in QEMU's notation: `512M`.
     pub memory: String,
-    /// Kernel parameters behind the lab's own.
+    /// Kernel parameters appended to the lab's own.
     pub cmdline: Vec<String>,
 }
 
-/// Kernel parameters every guest gets.
+/// Kernel parameters of every guest.
 const CMDLINE: &[&str] = &[
-    // The PL011 is the console; early messages go there too.
+    // The PL011 is the console, including early messages.
     "console=ttyAMA0",
-    // An unquiet console costs up to a second of boot under emulation.
+    // Without `quiet`, the console costs up to a second of boot under emulation.
     "quiet",
-    // The whole kernel log stays readable at the end of a run.
+    // Keep the whole kernel log readable until the end of a run.
     "log_buf_len=1M",
-    // A panic is for pvpanic to tell; the guest itself waits to be dumped.
+    // pvpanic reports a panic; the guest itself waits to be dumped.
     "panic=0",
 ];
 
-/// One host thread a CPU, so that races between CPUs are real.
+/// One host thread per CPU, so that races between CPUs are real.
 const TCG: &str = "tcg,thread=multi";
 
 /// The ends of socket pairs that QEMU inherits, by file descriptor number.
 #[derive(Clone, Copy, Debug)]
 pub struct Sockets {
-    /// The console, both ways.
+    /// The console, in both directions.
     pub console: i32,
     /// The agent's port.
     pub agent: i32,
@@ -50,29 +50,29 @@ pub struct Sockets {
     pub monitor: i32,
 }
 
-/// Where the guest's memory is.
+/// The location of the guest's memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Memory<'a> {
-    /// In QEMU, and gone with it.
+    /// In QEMU, and discarded with it.
     Anonymous,
     /// In a file that the guest writes to: half of a snapshot, once the machine is stopped.
     Kept(&'a Path),
-    /// A private copy of such a file, page by page where the guest writes. QEMU waits to be told
-    /// where the rest of the machine's state is.
+    /// A private copy of such a file, with pages copied on write. QEMU waits for the command that
+    /// tells it where the rest of the machine's state is.
     Copied(&'a Path),
 }
 
-/// How the guest's instructions are run.
+/// The way in which the guest's instructions are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
-    /// Emulation, on any host.
+    /// Emulation, available on any host.
     Tcg,
     /// On an arm64 host with /dev/kvm.
     Kvm,
 }
 
 impl Accelerator {
-    /// As QEMU calls it.
+    /// Returns QEMU's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -80,14 +80,14 @@ impl Accelerator {
         }
     }
 
-    /// KVM on an arm64 host whose /dev/kvm this user may open, else emulation.
+    /// Returns KVM on an arm64 host whose /dev/kvm this user may open, otherwise emulation.
     pub fn of_host() -> Accelerator {
         let usable = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         if cfg!(target_arch = "aarch64") && usable() { Accelerator::Kvm } else { Accelerator::Tcg }
     }
 }
 
-/// Everything behind `qemu-system-aarch64`.
+/// Returns all arguments of `qemu-system-aarch64`.
 pub fn arguments(
     spec: &MachineSpec,
     accelerator: Accelerator,
@@ -107,25 +107,25 @@ pub fn arguments(
     .concat()
 }
 
-/// What stands behind vmtest's own arguments, of which QEMU takes the last of each kind. QEMU connects
-/// to the abstract sockets of these names.
+/// Returns the arguments that follow vmtest's own; QEMU uses the last of each kind. QEMU connects
+/// to sockets at these paths.
 pub fn beside_vmtest(
     spec: &MachineSpec,
     accelerator: Accelerator,
-    agent: &str,
-    monitor: &str,
-    pidfile: &str,
+    agent: &Path,
+    monitor: &Path,
+    pidfile: &Path,
 ) -> Vec<String> {
-    // Where there is KVM, vmtest names the host's CPU itself.
+    // With KVM, vmtest itself selects the host's CPU.
     let cpu = match accelerator {
         Accelerator::Tcg => words(["-accel", TCG, "-cpu", &spec.cpu]),
         Accelerator::Kvm => Vec::new(),
     };
-    let connecting = |id: &str, name: &str| format!("socket,id={id},path={name},abstract=on");
+    let connecting = |id: &str, path: &Path| format!("socket,id={id},path={}", text(path));
     let port = format!("virtserialport,chardev=agent,name={}", protocol::PORT_NAME);
     [
         cpu,
-        words(["-no-user-config", "-pidfile", pidfile]),
+        words(["-no-user-config", "-pidfile", &text(pidfile)]),
         words(["-chardev", &connecting("agent", agent), "-device", &port]),
         words(["-chardev", &connecting("monitor", monitor), "-mon", "chardev=monitor,mode=control"]),
         death(),
@@ -138,7 +138,7 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 }
 
 fn base() -> Vec<String> {
-    // No configuration of the user's, no default devices, no window: only what is named here.
+    // No user configuration, no default devices, no window: only what is listed here.
     words(["-no-user-config", "-nodefaults", "-display", "none"])
 }
 
@@ -159,7 +159,7 @@ fn backing(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
         Memory::Kept(path) => (path, "on"),
         Memory::Copied(path) => (path, "off"),
     };
-    // QEMU's lists of options have a doubled comma for one that is meant.
+    // In QEMU's option lists, a literal comma is doubled.
     let path = text(path).replace(',', ",,");
     let ram = format!("memory-backend-file,id=ram,size={},mem-path={path},share={share}", spec.memory);
     let mut arguments = words(["-object", &ram]);
@@ -171,7 +171,7 @@ fn backing(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
 
 fn kernel(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
     if matches!(memory, Memory::Copied(_)) {
-        // The copied memory has the kernel in it. Loading it again would cost 40 ms and 18 MB.
+        // The copied memory contains the kernel. Loading it again would cost 40 ms and 18 MB.
         return Vec::new();
     }
     let cmdline = CMDLINE.iter().copied().chain(spec.cmdline.iter().map(String::as_str));
@@ -194,20 +194,20 @@ fn monitor(socket: i32) -> Vec<String> {
 
 fn death() -> Vec<String> {
     words([
-        // The guest tells of a panic, and QEMU keeps it as it died.
+        // The guest reports a panic, and QEMU keeps its state.
         "-device",
         "pvpanic-pci",
         "-action",
         "panic=pause",
-        // Where a dump finds what crash and drgn need to know.
+        // The information that crash and drgn need in a dump.
         "-device",
         "vmcoreinfo",
-        // A reboot is an end, not a second boot.
+        // A reboot ends the machine instead of booting again.
         "-no-reboot",
     ])
 }
 
-/// A socket that is connected already: no path, no listener, nothing to clean up.
+/// Returns a chardev for a connected socket: no path, no listener, nothing to clean up.
 fn inherited(id: &str, socket: i32) -> String {
     format!("socket,id={id},fd={socket}")
 }

@@ -1,23 +1,22 @@
-//! How fast a guest is, against the machine that deadlines are written for.
+//! The speed of a guest, relative to the machine that deadlines are written for.
 //!
-//! The reference is a guest under QEMU 7.2's emulation (TCG, `-cpu max,pauth-impdef=on`) on a 2 GHz
-//! x86-64 core with nothing else to do. There the agent's loop, 200,000 rounds of arithmetic and of
-//! memory with a system call every 256th, takes [`REFERENCE_MICROS`].
-//! A guest that takes twice as long gets twice the time for everything; one that is faster gets no
-//! less.
+//! The reference is a guest under QEMU 7.2's emulation (TCG, `-cpu max,pauth-impdef=on`) on an
+//! otherwise idle 2 GHz x86-64 core. There the agent's loop, 200,000 rounds of arithmetic and
+//! memory accesses with a system call every 256th round, takes [`REFERENCE_MICROS`]. A guest that
+//! takes twice as long gets twice the time for everything; a faster guest does not get less time.
 
 use protocol::Hello;
 
-/// How long the agent's loop takes on the reference machine, in microseconds.
+/// The time that the agent's loop takes on the reference machine, in microseconds.
 pub const REFERENCE_MICROS: u32 = 10_000;
 
-/// The environment variable by which workloads learn the scale of time: `1.00` or more.
+/// The environment variable that passes the time scale to workloads: `1.00` or more.
 pub const TIME_SCALE: &str = "FTRACE_LAB_TIME_SCALE";
 
-/// No guest gets more time than so many times the reference's: a deadline has to come.
+/// The maximum time scale: even on a slow guest, a deadline must pass eventually.
 const SCALE_MAX: f64 = 20.0;
 
-/// By how much deadlines are longer for a guest than on the reference machine: 1 to 20.
+/// Returns the factor by which deadlines are extended for a guest: 1 to 20.
 pub fn time_scale(hello: &Hello) -> f64 {
     (f64::from(hello.loop_micros) / f64::from(REFERENCE_MICROS)).clamp(1.0, SCALE_MAX)
 }

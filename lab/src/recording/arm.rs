@@ -1,16 +1,22 @@
-//! Arming: the plan's writes, and what the kernel says when it refuses one.
+//! Arming: the writes of the plan, and the kernel's reason for refusing one.
 
-use super::Recorder;
+use super::{
+    files::Files,
+    link::Link,
+    refusal::{mark_arming, reason},
+};
 use crate::{
     guest::offset_of,
+    kernel::Kernel,
     machine::Death,
     plan::Plan,
-    scenario::{Errno, EventSpec, Scenario, TraceSetup, UserPlaces, nearest},
+    scenario::{Errno, EventSpec, Scenario, TraceSetup, UserPlaces},
+    words::nearest_is,
 };
 use protocol::{Reply, Request};
 
-/// What the kernel says when it refuses a bootconfig, or a part of one: at level error, in
-/// init/main.c and kernel/trace/trace_boot.c. The boot goes on without.
+/// Returns the errors that the kernel logs when it refuses a bootconfig or a part of it (init/main.c,
+/// kernel/trace/trace_boot.c). It boots without it.
 fn refused_bootconfig(log: &str) -> Option<String> {
     const BEGINNINGS: [&str; 5] = [
         "trace_boot: ",
@@ -21,7 +27,7 @@ fn refused_bootconfig(log: &str) -> Option<String> {
     ];
     let text = |line| -> Option<&str> {
         let line: &str = str::strip_prefix(line, "<3>")?;
-        // Behind the time, where the kernel writes it.
+        // After the time, if there is one.
         Some(if line.starts_with('[') { line.split_once("] ")?.1 } else { line })
     };
     let of_bootconfig = |text: &&str| BEGINNINGS.iter().any(|begins| text.starts_with(begins));
@@ -30,82 +36,87 @@ fn refused_bootconfig(log: &str) -> Option<String> {
     (!refused.is_empty()).then(|| format!("the kernel refused the bootconfig: {}", refused.join("\n")))
 }
 
-/// The most lines of a refused bootconfig that are shown.
+/// The maximum number of lines about a refused bootconfig that are shown.
 const REFUSALS_SHOWN: usize = 8;
 
-impl Recorder<'_> {
-    /// `Some` says what the kernel refused of what it was given for its boot.
-    pub(super) fn unbooted(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
-        match scenario.bootconfig {
-            Some(_) => Ok(refused_bootconfig(&self.kernel_log()?)),
-            None => Ok(None),
+/// Returns the kernel's reason for refusing the scenario's bootconfig, if it did.
+pub(super) fn refused_boot(link: &mut Link<'_>, scenario: &Scenario) -> Result<Option<String>, Death> {
+    match scenario.bootconfig {
+        Some(_) => Ok(refused_bootconfig(&link.kernel_log()?)),
+        None => Ok(None),
+    }
+}
+
+/// Arms the scenario's trace. If the kernel refuses a write, returns which one, and why.
+pub(super) fn arm(
+    link: &mut Link<'_>,
+    files: &mut Files<'_>,
+    kernel: &Kernel,
+    scenario: &Scenario,
+) -> Result<Option<String>, Death> {
+    let places = match user_places(link, files, &scenario.trace)? {
+        Ok(places) => places,
+        Err(reason) => return Ok(Some(reason)),
+    };
+    let plan = Plan::of(scenario, &places);
+    for path in &plan.directories {
+        if let Reply::Errno { errno, .. } = link.call(&Request::MakeDirectory { path: path.clone() })? {
+            return Ok(Some(format!("cannot make `{path}`: {}", Errno::from_number(errno))));
         }
     }
+    mark_arming(link)?;
+    let writes: Vec<_> =
+        plan.writes.iter().filter(|arm| !link.machine.is_prepared(&arm.file, &arm.text)).collect();
+    let requests: Vec<_> = writes
+        .iter()
+        .map(|arm| Request::WriteFile {
+            path: arm.file.clone(),
+            data: format!("{}\n", arm.text).into_bytes(),
+            mode: arm.mode,
+        })
+        .collect();
+    let replies = link.call_all(&requests)?;
+    let refused = writes.iter().zip(&replies).find_map(|(arm, reply)| match reply {
+        Reply::Errno { errno, .. } => Some((arm, *errno)),
+        _ => None,
+    });
+    let Some((arm, errno)) = refused else { return Ok(None) };
+    let said = reason(link, &arm.text)?;
+    let hint = if arm.file == "kprobe_events" { hint(kernel, &arm.text) } else { None };
+    let what = format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_number(errno));
+    Ok(Some([Some(what), said, hint].into_iter().flatten().collect::<Vec<_>>().join("\n")))
+}
 
-    /// Arms the scenario's trace. `Some` says what the kernel refused, and why.
-    pub(super) fn arm(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
-        let places = match self.user_places(&scenario.trace)? {
-            Ok(places) => places,
-            Err(reason) => return Ok(Some(reason)),
+/// Copies the workloads that are probed into the guest. Returns the offsets of the probed places in their
+/// files, or which place does not exist.
+fn user_places(
+    link: &mut Link<'_>,
+    files: &mut Files<'_>,
+    trace: &TraceSetup,
+) -> Result<Result<UserPlaces, String>, Death> {
+    let mut places = UserPlaces::new();
+    for place in trace.events.iter().filter_map(EventSpec::user_place) {
+        if let Err(reason) = files.push_workload(link, &place.program)? {
+            return Ok(Err(reason));
+        }
+        let Some(program) = files.guest.workloads.get(&*place.program) else { continue };
+        match offset_of(program, place) {
+            Ok(offset) => places.insert(place.clone(), offset),
+            Err(reason) => return Ok(Err(reason)),
         };
-        let plan = Plan::of(scenario, &places);
-        for path in &plan.directories {
-            if let Reply::Errno { errno, .. } = self.call(&Request::MakeDirectory { path: path.clone() })? {
-                return Ok(Some(format!("cannot make `{path}`: {}", Errno::from_number(errno))));
-            }
-        }
-        self.mark_arming()?;
-        let arming: Vec<_> =
-            plan.arming.iter().filter(|arm| !self.machine.is_prepared(&arm.file, &arm.text)).collect();
-        let requests: Vec<_> = arming
-            .iter()
-            .map(|arm| Request::WriteFile {
-                path: arm.file.clone(),
-                data: format!("{}\n", arm.text).into_bytes(),
-                mode: arm.mode,
-            })
-            .collect();
-        let replies = self.call_all(&requests)?;
-        let refused = arming.iter().zip(&replies).find_map(|(arm, reply)| match reply {
-            Reply::Errno { errno, .. } => Some((arm, *errno)),
-            _ => None,
-        });
-        let Some((arm, errno)) = refused else { return Ok(None) };
-        let said = self.reason(&arm.text)?;
-        let hint = if arm.file == "kprobe_events" { self.hint(&arm.text) } else { None };
-        let what = format!("cannot write `{}` to `{}`: {}", arm.text, arm.file, Errno::from_number(errno));
-        Ok(Some([Some(what), said, hint].into_iter().flatten().collect::<Vec<_>>().join("\n")))
     }
+    Ok(Ok(places))
+}
 
-    /// Brings the workloads that are probed into the guest. Gives back where in their files the places
-    /// are, or which one is not there.
-    fn user_places(&mut self, trace: &TraceSetup) -> Result<Result<UserPlaces, String>, Death> {
-        let mut places = UserPlaces::new();
-        for place in trace.events.iter().filter_map(EventSpec::user_place) {
-            if let Err(reason) = self.push_workload(&place.program)? {
-                return Ok(Err(reason));
-            }
-            let Some(program) = self.guest.workloads.get(&*place.program) else { continue };
-            match offset_of(program, place) {
-                Ok(offset) => places.insert(place.clone(), offset),
-                Err(reason) => return Ok(Err(reason)),
-            };
-        }
-        Ok(Ok(places))
+/// Returns the function that a probe on a missing function may have meant.
+fn hint(kernel: &Kernel, definition: &str) -> Option<String> {
+    let symbol = definition.split(' ').nth(1)?.split('+').next()?;
+    let map = kernel.functions().ok()?;
+    let functions = || map.lines().filter_map(|line| line.split(' ').nth(2));
+    if symbol.contains(':') || functions().any(|name| name == symbol) {
+        return None;
     }
-
-    /// What a probe on a function that is not there may have meant.
-    fn hint(&self, definition: &str) -> Option<String> {
-        let symbol = definition.split(' ').nth(1)?.split('+').next()?;
-        let map = self.kernel.functions().ok()?;
-        let functions = || map.lines().filter_map(|line| line.split(' ').nth(2));
-        if symbol.contains(':') || functions().any(|name| name == symbol) {
-            return None;
-        }
-        let nearest = nearest(symbol, functions());
-        let nearest = nearest.map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
-        Some(format!("`{symbol}` is no function of this kernel{nearest}"))
-    }
+    Some(format!("`{symbol}` is not a function of this kernel{}", nearest_is(symbol, functions())))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Values that a step found and later ones use: `${name}`. One is there from the start, `shared`,
-//! where a guest with a userland finds files of the host's.
+//! Values that a step captures for later steps: `${name}`. One exists from the start: `shared`, the directory
+//! with files of the host in a guest with a userland.
 
 use crate::machine::SHARED;
 use std::collections::BTreeMap;
 
-/// The most bytes of one value: an address, a number, a name.
+/// The maximum size of a value, such as an address, a number or a name, in bytes.
 const VALUE_MAX: usize = 4096;
 
 /// Values by name.
@@ -12,17 +12,17 @@ const VALUE_MAX: usize = 4096;
 pub(super) struct Captures(BTreeMap<String, String>);
 
 impl Captures {
-    /// What is known before the first step.
+    /// The values before the first step.
     pub(super) fn new() -> Captures {
         Captures(BTreeMap::from([("shared".to_owned(), SHARED.to_owned())]))
     }
 
-    /// Keeps a value, in place of an earlier one of that name. The end of one that is too long is cut.
+    /// Sets a value and replaces an earlier one of the same name. Truncates a value that is too long.
     pub(super) fn set(&mut self, name: &str, value: &str) {
         self.0.insert(name.to_owned(), value[..value.floor_char_boundary(VALUE_MAX)].to_owned());
     }
 
-    /// Keeps what the named groups of an expression match in the text.
+    /// Sets the values of the named groups of an expression that matches the text.
     pub(super) fn set_groups(&mut self, expression: &regex::Regex, text: &str) {
         let Some(groups) = expression.captures(text) else { return };
         for name in expression.capture_names().flatten() {
@@ -32,7 +32,7 @@ impl Captures {
         }
     }
 
-    /// The text with each `${name}` replaced by its value. The error names one that has none.
+    /// Replaces each `${name}` by its value. The error names one without a value.
     pub(super) fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;

@@ -1,13 +1,15 @@
-//! What it costs to get a trace out of the guest: raw pages, as every recording does it, against
-//! the text of `trace`.
+//! The cost of reading a trace out of the guest: as raw pages, as in every recording, and as the text
+//! of `trace`.
 
-use super::{Recorder, unexpected};
-use crate::{
-    guest::Guest,
-    kernel::Kernel,
-    machine::{Death, Machine},
-    scenario::Scenario,
+use super::{
+    arm::arm,
+    files::Files,
+    link::{Link, unexpected},
+    processes::{Launch, start},
+    symbols::Symbols,
+    tape::Traced,
 };
+use crate::machine::{Death, Machine, Subject};
 use anyhow::{Context, anyhow};
 use protocol::{ChildState, Reply, Request};
 use std::{
@@ -15,71 +17,67 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The kernel's own text of the ring buffer; reading it takes nothing out of it.
+/// The ring buffer as text. Reading it leaves the events in the buffer.
 const TEXT: &str = "/sys/kernel/tracing/trace";
 
-/// How long one wait for a program in the guest is.
+/// The length of one wait for a program in the guest, in milliseconds.
 const WAIT_MILLIS: u32 = 1000;
 
-/// The same events, got out of the same ring buffer in both ways.
+/// The cost of reading the same events out of the same ring buffer in both ways.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrainCost {
-    /// Lines of text that were events.
+    /// The number of events, as lines of text.
     pub(crate) lines: u64,
-    /// For a program in the guest to read the text and throw it away.
+    /// The time in which a program in the guest reads the text and discards it.
     pub(crate) text: Duration,
-    /// For the raw pages to arrive in the lab and be stored.
+    /// The time in which the lab receives and stores the raw pages.
     pub(crate) raw: Duration,
 }
 
-/// Lets `workload` fill the ring buffer of a machine that has just booted, with nothing drained
-/// meanwhile, and empties it in both ways. `directory` gets the raw one's `trace.dat`.
+/// Lets `workload` fill the ring buffer of a machine that has just booted, without draining it, and then
+/// reads it in both ways. Writes `trace.dat` to `directory`.
 pub(crate) fn drain_cost(
-    scenario: &Scenario,
+    subject: &Subject<'_>,
     workload: &[&str],
-    kernel: &Kernel,
     machine: &mut Machine,
-    guest: &Guest,
     directory: &Path,
     within: Duration,
 ) -> Result<DrainCost, Death> {
-    let mut recorder = Recorder::new(kernel, machine, guest, directory, within);
-    if let Some(reason) = recorder.arm(scenario)? {
+    let Subject { scenario, kernel, guest, .. } = *subject;
+    let mut traced = Traced::new(Link::new(machine, within));
+    let mut files = Files::new(guest);
+    if let Some(reason) = arm(&mut traced.link, &mut files, kernel, scenario)? {
         return Err(Death::Lab(anyhow!("cannot arm the trace: {reason}")));
     }
-    recorder.start_trace(&scenario.trace)?;
-    recorder.finish(workload)?;
-    match recorder.call(&Request::StopTrace { instance: String::new() })? {
-        Reply::Done => {}
-        other => return Err(unexpected("tracing to stop", &other)),
-    }
+    traced.start(&scenario.trace, directory)?;
+    finish(&mut traced.link, &mut files, workload)?;
+    traced.pause()?;
     let started = Instant::now();
-    let counted = recorder.finish(&["lines", TEXT])?;
+    let counted = finish(&mut traced.link, &mut files, &["lines", TEXT])?;
     let text = started.elapsed();
-    let lines = counted.trim().parse().with_context(|| format!("`{counted}` is no number of lines"));
+    let lines = counted.trim().parse().with_context(|| format!("`{counted}` is not a number of lines"));
     let started = Instant::now();
-    recorder.drain(true)?;
+    traced.drain(true)?;
     let raw = started.elapsed();
-    recorder.stop_trace()?;
+    traced.stop(&Symbols::new(kernel))?;
     Ok(DrainCost { lines: lines.map_err(Death::Lab)?, text, raw })
 }
 
-impl Recorder<'_> {
-    /// Runs a workload to its end and leaves the ring buffer alone; gives back its stdout.
-    fn finish(&mut self, command: &[&str]) -> Result<String, Death> {
-        let (program, arguments) = command.split_first().unwrap_or((&"", &[]));
-        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let failed = |reason: String| Death::Lab(anyhow!("the workload `{}`: {reason}", command.join(" ")));
-        let child = self.start(program, &arguments, Vec::new(), &[])?.map_err(failed)?;
-        loop {
-            match self.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
-                Reply::Child(ChildState::Running) => {}
-                Reply::Child(ChildState::Exited(0, output)) => {
-                    return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-                }
-                Reply::Child(ended) => return Err(failed(format!("it ended badly: {ended:?}"))),
-                other => return Err(unexpected("a child's state", &other)),
+/// Runs a workload to its end, without draining the trace. Returns its stdout.
+fn finish(link: &mut Link<'_>, files: &mut Files<'_>, command: &[&str]) -> Result<String, Death> {
+    let (program, arguments) = command.split_first().unwrap_or((&"", &[]));
+    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let failed = |reason: String| Death::Lab(anyhow!("the workload `{}`: {reason}", command.join(" ")));
+    let launch = Launch { program, arguments: &arguments, env: Vec::new(), stdin: &[] };
+    let child = start(link, files, launch)?.map_err(failed)?;
+    loop {
+        match link.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
+            Reply::Child(ChildState::Running) => {}
+            Reply::Child(ChildState::Exited(0, output)) => {
+                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
             }
+            Reply::Child(ended) => return Err(failed(format!("it ended badly: {ended:?}"))),
+            other => return Err(unexpected("a child's state", &other)),
         }
     }
 }

@@ -1,20 +1,23 @@
-//! tracefs' `enabled_functions`: which functions are hooked, by how many ftrace_ops, and how.
+//! The file `enabled_functions` of tracefs: the hooked functions, the number of their ftrace_ops, and flags.
 
-use crate::scenario::{EnabledFunctions, FLAGS, nearest};
+use crate::{
+    scenario::{EnabledFunctions, FLAGS},
+    words::nearest_is,
+};
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Enabled {
     pub(super) function: String,
-    /// How many ftrace_ops have it.
+    /// The number of ftrace_ops that are attached to it.
     pub(super) count: u64,
-    /// Out of [`FLAGS`], in that order.
+    /// Some of [`FLAGS`], in that order.
     pub(super) flags: Vec<char>,
 }
 
-/// `vfs_write [module] (1) R I D O M` and what follows a tab, where the columns of flags that are
-/// not set are blank. A kernel up to 6.1 has no columns for O and M. An indented line goes on with
-/// the one before.
+/// Parses `vfs_write [module] (1) R I D O M`, which a tab and more may follow. The columns of flags that are
+/// not set are blank. A kernel up to 6.1 has no columns for O and M. An indented line continues the one
+/// before.
 fn parse_line(line: &str) -> Option<Enabled> {
     if line.starts_with(char::is_whitespace) {
         return None;
@@ -22,7 +25,7 @@ fn parse_line(line: &str) -> Option<Enabled> {
     let line = line.split('\t').next()?;
     let (function, rest) = line.split_once(" (")?;
     let (count, rest) = rest.split_once(')')?;
-    // An ftrace_ops with a trampoline of its own is told of on the same line by old kernels.
+    // Old kernels print the separate trampoline of an ftrace_ops on the same line.
     let flags = rest.split(" tramp:").next()?;
     Some(Enabled {
         function: function.split(' ').next()?.to_owned(),
@@ -35,12 +38,12 @@ fn is(word: &str, flag: char) -> bool {
     word.chars().eq([flag])
 }
 
-/// The functions that the file lists.
+/// Returns the functions that the file lists.
 pub(super) fn parse(text: &str) -> Vec<Enabled> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// What `text` says of the step's function.
+/// Returns the entries of the step's function.
 pub(super) fn found(step: &EnabledFunctions, text: &str) -> String {
     let name = step.enabled_functions.as_str();
     let lines: Vec<String> =
@@ -48,18 +51,17 @@ pub(super) fn found(step: &EnabledFunctions, text: &str) -> String {
     if lines.is_empty() { format!("`{name}` is not there") } else { format!("found {}", lines.join(", ")) }
 }
 
-/// Why `text` is not as the step wants it. Of several functions of one name one has to be.
+/// Checks the entries of the step's function. Of several functions with its name, one must be as expected.
 pub(super) fn check(step: &EnabledFunctions, text: &str) -> Option<String> {
     let name = step.enabled_functions.as_str();
     let all = parse(text);
     let named: Vec<&Enabled> = all.iter().filter(|enabled| enabled.function == name).collect();
     let Some(first) = named.first() else {
-        let near = nearest(name, all.iter().map(|enabled| enabled.function.as_str()));
-        let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+        let near = nearest_is(name, all.iter().map(|enabled| &enabled.function));
         return (!step.absent).then(|| format!("`{name}` is not in `enabled_functions`{near}"));
     };
     if step.absent {
-        return Some(format!("expected `{name}` not to be there, found {}", shown(first)));
+        return Some(format!("expected no `{name}`, found {}", shown(first)));
     }
     let reasons: Vec<String> = named.iter().filter_map(|enabled| differs(step, enabled)).collect();
     (reasons.len() == named.len()).then(|| reasons.join("\n"))
@@ -68,7 +70,7 @@ pub(super) fn check(step: &EnabledFunctions, text: &str) -> Option<String> {
 fn differs(step: &EnabledFunctions, enabled: &Enabled) -> Option<String> {
     let count = step.count.unwrap_or_default();
     let missing = step.flags.0.iter().find(|flag| !enabled.flags.contains(flag));
-    let forbidden = step.without.0.iter().find(|flag| enabled.flags.contains(flag));
+    let forbidden = step.not_flags.0.iter().find(|flag| enabled.flags.contains(flag));
     let expected = match (missing, forbidden) {
         _ if !count.allows(enabled.count) => format!("{count} ftrace_ops"),
         (Some(flag), _) => format!("the flag {flag}"),
@@ -78,7 +80,7 @@ fn differs(step: &EnabledFunctions, enabled: &Enabled) -> Option<String> {
     Some(format!("expected {expected}, found {}", shown(enabled)))
 }
 
-/// As the kernel has it, without the blanks.
+/// Formats an entry like the kernel, without the blanks.
 fn shown(enabled: &Enabled) -> String {
     let flags: String = enabled.flags.iter().flat_map(|flag| [' ', *flag]).collect();
     format!("`{} ({}){flags}`", enabled.function, enabled.count)
@@ -144,15 +146,12 @@ mod tests {
         };
         check("vfs_write", None);
         check("vfs_writ", Some("`vfs_writ` is not in `enabled_functions`; the nearest is `vfs_write`"));
-        check(
-            "vfs_write, absent: true",
-            Some("expected `vfs_write` not to be there, found `vfs_write (1) I O M`"),
-        );
+        check("vfs_write, absent: true", Some("expected no `vfs_write`, found `vfs_write (1) I O M`"));
         check("vfs_open, absent: true", None);
-        check("vfs_read, count: 2, without: R I D O M", None);
+        check("vfs_read, count: 2, not_flags: R I D O M", None);
         check("vfs_read, count: 1", Some("expected exactly 1 ftrace_ops, found `vfs_read (2)`"));
-        check("vfs_write, count: { at_least: 1 }, flags: I O, without: R", None);
+        check("vfs_write, count: { at_least: 1 }, flags: I O, not_flags: R", None);
         check("vfs_write, flags: R", Some("expected the flag R, found `vfs_write (1) I O M`"));
-        check("vfs_write, without: M", Some("expected no flag M"));
+        check("vfs_write, not_flags: M", Some("expected no flag M"));
     }
 }

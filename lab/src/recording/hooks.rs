@@ -1,83 +1,74 @@
-//! Hook steps: commands to the module that hooks functions, and what came of them.
+//! Hook steps: commands to the module that hooks functions, and their effects.
 
-use super::{CHUNK, Recorder, enabled, read, steps::check_errno, unexpected};
+use super::{
+    checks::check_errno,
+    enabled,
+    link::{CHUNK, Link, read, unexpected},
+    notes::StepNotes,
+};
 use crate::{
     machine::Death,
-    scenario::{EnabledFunctions, HOOK_MODULE, Hits, Hook, Scenario, Wanted, nearest},
+    scenario::{EnabledFunctions, Hits, Hook},
+    words::nearest_is,
 };
 use protocol::{Reply, Request, WriteMode};
 
 const CONTROL: &str = "/sys/kernel/debug/ftracehook/control";
 const HITS: &str = "/sys/kernel/debug/ftracehook/hits";
 
-impl Recorder<'_> {
-    /// Brings the module in, if the scenario hooks anything and the machine does not have it from the
-    /// start: its events are to be armed. `Some` says why it cannot be loaded.
-    pub(super) fn load_hooks(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
-        if !scenario.hooks() {
-            return Ok(None);
-        }
-        let wanted = Wanted::Named(HOOK_MODULE.into());
-        if self.is_in(&wanted)? {
-            return Ok(None);
-        }
-        let failures = self.load(&wanted, None, None)?;
-        Ok((!failures.is_empty()).then(|| format!("cannot load `{HOOK_MODULE}`: {}", failures.join("\n"))))
-    }
-
-    pub(super) fn hook(&mut self, step: &Hook) -> Result<Vec<String>, Death> {
-        let data = format!("{}\n", step.hook).into_bytes();
-        let reply = self.call(&Request::WriteFile { path: CONTROL.into(), data, mode: WriteMode::Append })?;
-        let mut failures = Vec::new();
-        check_errno(step.errno, Some(&reply), &mut failures);
-        Ok(failures)
-    }
-
-    pub(super) fn hits(&mut self, step: &Hits) -> Result<Vec<String>, Death> {
-        let text = match self.call(&read(HITS))? {
-            Reply::Data(data) => String::from_utf8_lossy(&data).into_owned(),
-            Reply::Errno { what, .. } => return Ok(vec![format!("no hooks are there: {what}")]),
-            other => return Err(unexpected("the hits of hooks", &other)),
-        };
-        Ok(check_hits(step, &text))
-    }
-
-    /// `found` becomes what the file says of the function.
-    pub(super) fn enabled_functions(
-        &mut self,
-        step: &EnabledFunctions,
-        found: &mut String,
-    ) -> Result<Vec<String>, Death> {
-        let data = match self.call(&read("enabled_functions"))? {
-            Reply::Data(data) => data,
-            Reply::Errno { what, .. } => {
-                return Ok(vec![format!("`enabled_functions` cannot be read: {what}")]);
-            }
-            other => return Err(unexpected("the enabled functions", &other)),
-        };
-        // What is not in the first part may be in the rest.
-        if data.len() >= CHUNK {
-            return Ok(vec!["`enabled_functions` is too long to be read; a filter makes it shorter".into()]);
-        }
-        let text = String::from_utf8_lossy(&data);
-        *found = enabled::found(step, &text);
-        Ok(enabled::check(step, &text).into_iter().collect())
-    }
+/// Writes a command to the module.
+pub(super) fn hook(link: &mut Link<'_>, step: &Hook) -> Result<Vec<String>, Death> {
+    let data = format!("{}\n", step.hook).into_bytes();
+    let reply = link.call(&Request::WriteFile { path: CONTROL.into(), data, mode: WriteMode::Append })?;
+    let mut failures = Vec::new();
+    check_errno(step.errno, Some(&reply), &mut failures);
+    Ok(failures)
 }
 
-/// `NAME HITS MISSES`, a line a hook.
+/// Checks the counters of a hook.
+pub(super) fn hits(link: &mut Link<'_>, step: &Hits) -> Result<Vec<String>, Death> {
+    let text = match link.call(&read(HITS))? {
+        Reply::Data(data) => String::from_utf8_lossy(&data).into_owned(),
+        Reply::Errno { what, .. } => return Ok(vec![format!("cannot read the hit counters: {what}")]),
+        other => return Err(unexpected("the hits of hooks", &other)),
+    };
+    Ok(check_hits(step, &text))
+}
+
+/// Checks the entry of a function in `enabled_functions`.
+pub(super) fn enabled_functions(
+    link: &mut Link<'_>,
+    notes: &mut StepNotes<'_>,
+    step: &EnabledFunctions,
+) -> Result<Vec<String>, Death> {
+    let data = match link.call(&read("enabled_functions"))? {
+        Reply::Data(data) => data,
+        Reply::Errno { what, .. } => {
+            return Ok(vec![format!("cannot read `enabled_functions`: {what}")]);
+        }
+        other => return Err(unexpected("the enabled functions", &other)),
+    };
+    // A function that is not in the first part may be in the rest.
+    if data.len() >= CHUNK {
+        return Ok(vec!["`enabled_functions` is too long; a filter makes it shorter".into()]);
+    }
+    let text = String::from_utf8_lossy(&data);
+    notes.found = enabled::found(step, &text);
+    Ok(enabled::check(step, &text).into_iter().collect())
+}
+
+/// Checks a file with the line `NAME HITS MISSES` per hook.
 fn check_hits(step: &Hits, text: &str) -> Vec<String> {
     let lines = || text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let name = step.hits.0.as_str();
     let Some(line) = lines().find(|line| line.first() == Some(&name)) else {
-        let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
-        let near = nearest(name, names).map(|near| format!("; the nearest is `{near}`"));
-        return vec![format!("no hook is called `{name}`{}", near.unwrap_or_default())];
+        let names = text.lines().filter_map(|line| line.split(' ').next());
+        return vec![format!("no hook is called `{name}`{}", nearest_is(name, names))];
     };
     let mut failures = Vec::new();
     for (what, index, amount) in [("hits", 1, step.count), ("misses", 2, step.misses)] {
         let Some(number) = line.get(index).and_then(|number| number.parse().ok()) else {
-            return vec![format!("the {what} of `{name}` are no number: `{}`", line.join(" "))];
+            return vec![format!("the {what} of `{name}` are not a number: `{}`", line.join(" "))];
         };
         if let Some(amount) = amount.filter(|amount| !amount.allows(number)) {
             failures.push(format!("expected {amount} {what} of `{name}`, found {number}"));
@@ -89,7 +80,7 @@ fn check_hits(step: &Hits, text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Step;
+    use crate::scenario::{Scenario, Step};
     use std::path::Path;
 
     #[test]
@@ -109,6 +100,6 @@ mod tests {
             &["expected at least 1 hits of `read`, found 0", "expected exactly 0 misses of `read`, found 2"],
         );
         check("writ, count: 5", text, &["no hook is called `writ`; the nearest is `write`"]);
-        check("write, count: 5", "write", &["the hits of `write` are no number: `write`"]);
+        check("write, count: 5", "write", &["the hits of `write` are not a number: `write`"]);
     }
 }

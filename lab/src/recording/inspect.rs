@@ -1,61 +1,70 @@
-//! `inspect:` steps: the guest's memory at one moment, and what drgn reads in it.
+//! `inspect:` steps: the guest's memory at one moment, read by drgn.
 
-use super::{Recorder, captures::Captures};
+use super::{captures::Captures, link::Link, modules::Modules, notes::StepNotes};
 use crate::{
-    dump::{Answer, Dump, Question, Value},
+    dump::{Answer, PanickedTask, Question, Section, Value},
     host::drgn::Drgn,
-    kernel::WITHOUT_VMLINUX,
-    machine::Death,
+    machine::{Death, VMCORE},
     progress::Progress,
-    scenario::{Inspect, InspectItem, SymbolName, WantedValue},
+    scenario::{ExpectedValue, Inspect, InspectItem, SymbolName},
 };
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use std::{
     fs::File,
     os::fd::AsRawFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process,
     time::{Duration, Instant},
 };
 
-impl Recorder<'_> {
-    pub(super) fn inspect(&mut self, step: &Inspect, found: &mut String) -> Result<Vec<String>, Death> {
-        let questions: Vec<_> = step.inspect.iter().map(question).collect();
-        let started = Instant::now();
-        let memory = self.machine.memory()?;
-        let dumped = started.elapsed();
-        let answers = self.read_memory(&memory, &questions).map_err(Death::Lab)?;
-        let took = started.elapsed();
-        // The guest stood still, and then waited for the lab: none of it is its own time.
-        self.until += took;
-        let mut failures = Vec::new();
-        let mut lines = vec![seconds(dumped, took - dumped)];
-        for (item, answer) in step.inspect.iter().zip(answers) {
-            match judge(item, &answer, &mut self.captures) {
-                Ok(line) => lines.push(line),
-                Err(failure) => failures.push(failure),
-            }
+/// Runs an `inspect:` step.
+pub(super) fn inspect(
+    link: &mut Link<'_>,
+    modules: &Modules<'_>,
+    notes: &mut StepNotes<'_>,
+    step: &Inspect,
+) -> Result<Vec<String>, Death> {
+    let questions: Vec<_> = step.inspect.iter().map(question).collect();
+    let started = Instant::now();
+    let memory = link.machine.memory()?;
+    let dumped = started.elapsed();
+    let answers = read_memory(modules, &memory, &questions).map_err(Death::Lab)?;
+    let took = started.elapsed();
+    // The guest was stopped, and then waited for the lab: none of it is its own time.
+    link.extend(took);
+    let mut failures = Vec::new();
+    let mut lines = vec![seconds(dumped, took - dumped)];
+    for (item, answer) in step.inspect.iter().zip(answers) {
+        match judge(item, &answer, notes.captures) {
+            Ok(line) => lines.push(line),
+            Err(failure) => failures.push(failure),
         }
-        *found = lines.join("\n");
-        Ok(failures)
     }
-
-    fn read_memory(&self, memory: &File, questions: &[Question]) -> Result<Vec<Answer>> {
-        let drgn = Drgn::obtain(&self.kernel.cache()?, &Progress::silent())?;
-        // The file has no name but the one that this process has for it.
-        let vmcore = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), memory.as_raw_fd()));
-        self.dump(vmcore)?.answers(&drgn, questions)
-    }
-
-    /// A dump of this guest, with the modules of this scenario.
-    pub(super) fn dump(&self, vmcore: PathBuf) -> Result<Dump> {
-        let modules = self.modules.values();
-        let modules = modules.map(|module| (module.name.clone(), vec![module.debug.clone()])).collect();
-        Ok(Dump { vmcore, vmlinux: self.kernel.vmlinux().context(WITHOUT_VMLINUX)?, modules })
-    }
+    notes.found = lines.join("\n");
+    Ok(failures)
 }
 
-/// What of an `inspect:` took how long.
+fn read_memory(modules: &Modules<'_>, memory: &File, questions: &[Question]) -> Result<Vec<Answer>> {
+    let drgn = Drgn::obtain(modules.kernel.cache(), &Progress::silent())?;
+    // The file has no name except the one in this process.
+    let vmcore = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), memory.as_raw_fd()));
+    modules.dump(vmcore)?.answers(&drgn, questions)
+}
+
+/// Reads the backtrace of a panic in the memory that the guest left in `directory`.
+pub(super) fn backtrace(
+    modules: &Modules<'_>,
+    directory: &Path,
+    death: &Death,
+) -> Result<Section<PanickedTask>> {
+    if let Some(note) = death.note() {
+        bail!("there is no backtrace: {note}");
+    }
+    let drgn = Drgn::obtain(modules.kernel.cache(), &Progress::silent())?;
+    Ok(modules.dump(directory.join(VMCORE))?.post_mortem(&drgn, false, &[])?.death)
+}
+
+/// Shows the times that an `inspect:` took.
 fn seconds(dump: Duration, look: Duration) -> String {
     format!("dumped in {:.2} s, read in {:.2} s", dump.as_secs_f64(), look.as_secs_f64())
 }
@@ -67,8 +76,8 @@ fn question(item: &InspectItem) -> Question {
     }
 }
 
-/// What was asked, what it must be, and what to call it.
-fn parts(item: &InspectItem) -> (String, Option<&SymbolName>, Option<&WantedValue>, Option<&str>) {
+/// Returns the question, the expected symbol and value, and the name of the capture.
+fn parts(item: &InspectItem) -> (String, Option<&SymbolName>, Option<&ExpectedValue>, Option<&str>) {
     match item {
         InspectItem::InspectValue(item) => {
             (item.value.to_string(), item.symbol.as_ref(), item.is.as_ref(), item.capture.as_deref())
@@ -79,14 +88,14 @@ fn parts(item: &InspectItem) -> (String, Option<&SymbolName>, Option<&WantedValu
     }
 }
 
-/// A line on an answer that is as it must be, or what is wrong with it. It is captured in any case.
+/// Returns a line about an expected answer, or what is wrong with it. Captures the value in either case.
 fn judge(item: &InspectItem, answer: &Answer, captures: &mut Captures) -> Result<String, String> {
     let (asked, symbol, is, capture) = parts(item);
     let value = match answer {
         Answer::Refused { refused } => return Err(format!("{asked}: {refused}")),
         Answer::Found(value) => value,
     };
-    // Against what was captured before: a value is not compared with itself.
+    // Expanded before the capture, so that no value is compared with itself.
     let wanted = is.map(|is| captures.expand(is.as_str())).transpose();
     if let Some(name) = capture {
         captures.set(name, &value.value);
@@ -99,14 +108,14 @@ fn judge(item: &InspectItem, answer: &Answer, captures: &mut Captures) -> Result
     }
     match wanted {
         Err(reason) => Err(format!("{asked}: {reason}")),
-        Ok(Some(wanted)) if !WantedValue::is_met(&wanted, &value.value) => {
+        Ok(Some(wanted)) if !ExpectedValue::is_met(&wanted, &value.value) => {
             Err(format!("{asked}: expected {}, found {shown}", wanted.escape_debug()))
         }
         Ok(_) => Ok(format!("{asked} = {shown}")),
     }
 }
 
-/// The most characters of a value that are shown.
+/// The maximum length of a value that is shown, in characters.
 const SHOWN: usize = 200;
 
 fn shown(value: &Value) -> String {
@@ -122,7 +131,7 @@ mod tests {
     use super::*;
 
     fn check(yaml: &str, answer: &Answer, captures: &mut Captures, expect: Result<&str, &str>) {
-        let item: InspectItem = serde_yaml::from_str(yaml).unwrap();
+        let item: InspectItem = crate::yaml::from_str(yaml).unwrap();
         let found = judge(&item, answer, captures);
         assert_eq!(found.as_deref().map_err(String::as_str), expect, "{yaml}");
     }
@@ -143,7 +152,7 @@ mod tests {
             &mut captures,
             Err("a.b: expected it to point at `eventfd_read`, found 0xffff1000 <__x>"),
         );
-        // Into a function is not at it.
+        // An address inside a function is not its address.
         check(
             "value: a.b\nsymbol: eventfd_write",
             &found("0xffff1004", &[], &["eventfd_write+0x4"]),

@@ -1,136 +1,227 @@
-//! Module steps: into the guest and in, or out, with the errno the kernel gave; and where the
-//! functions of a module are once it is in.
+//! Module steps: into the guest and loaded, or unloaded, with the errno of the kernel; and where the
+//! code of a module is once it is loaded.
 
-use super::{Recorder, steps::check_errno, unexpected};
+use super::{
+    checks::check_errno,
+    files::{Files, READABLE},
+    link::{Link, unexpected},
+    notes::StepNotes,
+    patched::TextReader,
+    processes::wait,
+    symbols::Symbols,
+    tape::Traced,
+};
 use crate::{
+    dump::Dump,
     guest::Module,
-    kernel::text::Binary,
+    kernel::{Kernel, WITHOUT_VMLINUX, text::Binary},
     machine::Death,
-    scenario::{Errno, Line, Unload, Wanted},
+    scenario::{Errno, HOOK_MODULE, Line, Load, LoadModule, ModuleRef, PatchedText, Scenario, Unload},
 };
 use anyhow::{Context, Result};
+use fs_err as fs;
 use object::{Object, ObjectSection};
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-/// Where modules are pushed to.
+/// The directory of modules in the guest.
 pub(super) const MODULES: &str = "/modules";
 
-/// The permissions of a pushed module.
-pub(super) const READABLE: u32 = 0o644;
+/// The modules of a scenario, and the code in the guest.
+pub(super) struct Modules<'a> {
+    pub(super) kernel: &'a Kernel,
+    /// The modules that were built for the scenario.
+    built: BTreeMap<ModuleRef, Module>,
+    /// The functions of the kernel and of modules that were loaded.
+    pub(super) symbols: Symbols<'a>,
+    /// The code that steps compare, if they do.
+    text: Option<TextReader>,
+}
 
-impl Recorder<'_> {
-    /// Loads a module that was built for this scenario.
+/// A module to load.
+pub(super) struct Insmod<'a> {
+    wanted: ModuleRef,
+    parameters: Option<&'a Line>,
+    /// The errno that loading must fail with.
+    errno: Option<Errno>,
+}
+
+impl Insmod<'_> {
+    /// A module to load without parameters.
+    pub(super) fn named(name: &str) -> Insmod<'static> {
+        Insmod { wanted: ModuleRef::Named(name.to_owned()), parameters: None, errno: None }
+    }
+}
+
+impl<'a> From<&'a Load> for Insmod<'a> {
+    fn from(step: &'a Load) -> Insmod<'a> {
+        Insmod { wanted: step.into(), parameters: step.parameters.as_ref(), errno: step.errno }
+    }
+}
+
+impl<'a> From<&'a LoadModule> for Insmod<'a> {
+    fn from(step: &'a LoadModule) -> Insmod<'a> {
+        Insmod { wanted: step.into(), parameters: step.parameters.as_ref(), errno: step.errno }
+    }
+}
+
+impl<'a> Modules<'a> {
+    /// The modules that were built for a scenario; none is loaded yet.
+    pub(super) fn new(kernel: &'a Kernel, built: BTreeMap<ModuleRef, Module>) -> Modules<'a> {
+        Modules { kernel, built, symbols: Symbols::new(kernel), text: None }
+    }
+
+    /// Copies a module into the guest and loads it. Returns what failed.
     pub(super) fn load(
         &mut self,
-        wanted: &Wanted,
-        parameters: Option<&Line>,
-        errno: Option<Errno>,
+        traced: &mut Traced<'_>,
+        files: &mut Files<'_>,
+        insmod: &Insmod<'_>,
     ) -> Result<Vec<String>, Death> {
-        let Some(module) = self.modules.get(wanted).cloned() else {
+        let Insmod { wanted, parameters, errno } = insmod;
+        let Some(module) = self.built.get(wanted).cloned() else {
             return Ok(vec![format!("the module `{wanted}` was not built")]);
         };
         let path = format!("{MODULES}/{}.ko", module.name);
-        self.push(&path, &module.file, READABLE)?;
+        files.push(&mut traced.link, &path, &module.file, READABLE)?;
         let parameters = parameters.map_or_else(String::new, |line| line.to_string());
         let what = format!("insmod {}", module.name);
-        let failures = self.in_a_process(&Request::LoadModule { path, parameters }, &what, errno)?;
+        let failures = in_a_process(traced, &Request::LoadModule { path, parameters }, &what, *errno)?;
         if failures.is_empty() && errno.is_none() {
-            let bases = self.section_bases(&module)?;
-            self.learn_module(&module, bases)?;
+            let bases = section_bases(&mut traced.link, &module)?;
+            self.learn(&mut traced.link, &module, bases)?;
         }
         Ok(failures)
     }
 
-    /// Whether a module that was built for this scenario was loaded before it began.
-    pub(super) fn is_in(&mut self, wanted: &Wanted) -> Result<bool, Death> {
-        let Some(module) = self.modules.get(wanted).cloned() else { return Ok(false) };
-        let bases = self.section_bases(&module)?;
+    /// Loads the module that hooks functions, if the scenario needs it and the guest was not restored with
+    /// it: arming the trace enables its events. Returns why it cannot be loaded.
+    pub(super) fn load_hooks(
+        &mut self,
+        traced: &mut Traced<'_>,
+        files: &mut Files<'_>,
+        scenario: &Scenario,
+    ) -> Result<Option<String>, Death> {
+        let insmod = Insmod::named(HOOK_MODULE);
+        if !scenario.hooks() || self.is_loaded(&mut traced.link, &insmod.wanted)? {
+            return Ok(None);
+        }
+        let failures = self.load(traced, files, &insmod)?;
+        Ok((!failures.is_empty()).then(|| format!("cannot load `{HOOK_MODULE}`: {}", failures.join("\n"))))
+    }
+
+    /// Returns whether a module of the scenario was loaded before it began.
+    fn is_loaded(&mut self, link: &mut Link<'_>, wanted: &ModuleRef) -> Result<bool, Death> {
+        let Some(module) = self.built.get(wanted).cloned() else { return Ok(false) };
+        let bases = section_bases(link, &module)?;
         if bases.is_empty() {
             return Ok(false);
         }
-        self.learn_module(&module, bases)?;
+        self.learn(link, &module, bases)?;
         Ok(true)
     }
 
-    /// Remembers a module that is in, with where its sections are. One that the kernel does not tell
-    /// of leaves what is in it without an address.
-    fn learn_module(&mut self, module: &Module, bases: BTreeMap<String, u64>) -> Result<(), Death> {
+    /// Adds a module that is loaded, with the addresses of its sections. Code in a section whose address the
+    /// kernel does not report has no address.
+    fn learn(
+        &mut self,
+        link: &mut Link<'_>,
+        module: &Module,
+        bases: BTreeMap<String, u64>,
+    ) -> Result<(), Death> {
         let binary = Binary::module(&module.file, bases).map_err(Death::Lab)?;
-        self.learn_symbols(&module.name, &binary)?;
-        self.learn_text(&module.name, binary)
+        self.symbols.add(&module.name, &binary)?;
+        match &mut self.text {
+            Some(text) => text.add_module(link, &module.name, binary),
+            None => Ok(()),
+        }
     }
 
-    /// Where the kernel says that the sections of a loaded module are.
-    pub(super) fn section_bases(&mut self, module: &Module) -> Result<BTreeMap<String, u64>, Death> {
-        let sections = sections(&module.file).map_err(Death::Lab)?;
-        let path = |section: &String| format!("/sys/module/{}/sections/{section}", module.name);
-        let paths: Vec<String> = sections.iter().map(path).collect();
-        let texts = self.files(&paths)?;
-        let base = |path: &String| u64::from_str_radix(texts.get(path)?.trim().strip_prefix("0x")?, 16).ok();
-        let bases = sections.iter().zip(&paths).filter_map(|(name, path)| Some((name.clone(), base(path)?)));
-        Ok(bases.collect())
+    /// Unloads a module.
+    pub(super) fn unload(&self, traced: &mut Traced<'_>, step: &Unload) -> Result<Vec<String>, Death> {
+        let name = step.unload.replace('-', "_");
+        let what = format!("rmmod {name}");
+        in_a_process(traced, &Request::UnloadModule { name }, &what, step.errno)
     }
 
-    /// Remembers where the functions of a module are. One that is loaded again lies elsewhere, and the
-    /// trace may have addresses of both. Those of its init are among them: their memory is given back,
-    /// but not before the trace has seen them.
-    fn learn_symbols(&mut self, module: &str, binary: &Binary) -> Result<(), Death> {
-        let code = binary.code().map_err(Death::Lab)?;
-        let symbols = binary.symbols().map_err(Death::Lab)?.iter();
-        let symbols = symbols.filter(|symbol| code.iter().any(|range| range.contains(&symbol.address)));
-        let functions = symbols.map(|symbol| (symbol.address, binary.name(symbol)));
-        self.module_symbols.push_str(&kallsyms(functions, module));
+    /// Reads vmlinux, if steps compare the kernel's text.
+    pub(super) fn open_text(&mut self, link: &mut Link<'_>, scenario: &Scenario) -> Result<(), Death> {
+        self.text = TextReader::open(link, self.kernel, scenario)?;
         Ok(())
     }
 
-    pub(super) fn unload(&mut self, step: &Unload) -> Result<Vec<String>, Death> {
-        let name = step.unload.replace('-', "_");
-        let what = format!("rmmod {name}");
-        self.in_a_process(&Request::UnloadModule { name }, &what, step.errno)
+    /// Remembers the text before the trace is armed.
+    pub(super) fn remember_text(&mut self, link: &mut Link<'_>) -> Result<(), Death> {
+        self.text.as_mut().map_or(Ok(()), |text| text.remember(link))
     }
 
-    /// Has a process of the agent's do `request`, and says where that did not come out as expected.
-    fn in_a_process(
+    /// Runs a text step.
+    pub(super) fn patched(
         &mut self,
-        request: &Request,
-        what: &str,
-        errno: Option<Errno>,
+        link: &mut Link<'_>,
+        notes: &mut StepNotes<'_>,
+        step: &PatchedText,
     ) -> Result<Vec<String>, Death> {
-        let child = match self.call(request)? {
-            Reply::Started(child) => child,
-            other => return Err(unexpected("a process for a module", &other)),
-        };
-        let (ended, said) = self.wait(child)?;
-        let reply = if ended == "exit status 0" {
-            Reply::Done
-        } else {
-            let errno = String::from_utf8_lossy(&said.stdout).trim().parse().ok();
-            let Some(errno) = errno.filter(|_| ended == "exit status 1") else {
-                // An oops in the module's init ends the process that loads it.
-                return Ok(vec![format!("{what} ended with {ended}")]);
-            };
-            Reply::Errno { what: what.to_owned(), errno }
-        };
-        let mut failures = Vec::new();
-        check_errno(errno, Some(&reply), &mut failures);
-        Ok(failures)
+        match &mut self.text {
+            Some(text) => text.check(link, &self.symbols, notes, step),
+            None => Err(Death::Lab(anyhow::anyhow!("the kernel's text was not read"))),
+        }
+    }
+
+    /// A dump of this guest, with the modules of this scenario.
+    pub(super) fn dump(&self, vmcore: PathBuf) -> Result<Dump> {
+        let modules = self.built.values();
+        let modules = modules.map(|module| (module.name.clone(), vec![module.debug.clone()])).collect();
+        Ok(Dump { vmcore, vmlinux: self.kernel.vmlinux().context(WITHOUT_VMLINUX)?, modules })
     }
 }
 
-/// Functions as /proc/kallsyms has them.
-fn kallsyms<'a>(functions: impl Iterator<Item = (u64, &'a str)>, module: &str) -> String {
-    functions.fold(String::new(), |mut text, (address, name)| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{address:016x} t {name}\t[{module}]");
-        text
-    })
+/// Returns the addresses of the sections of a loaded module, as the kernel reports them.
+pub(super) fn section_bases(link: &mut Link<'_>, module: &Module) -> Result<BTreeMap<String, u64>, Death> {
+    let sections = sections(&module.file).map_err(Death::Lab)?;
+    let path = |section: &String| format!("/sys/module/{}/sections/{section}", module.name);
+    let paths: Vec<String> = sections.iter().map(path).collect();
+    let texts = link.files(&paths)?;
+    let base = |path: &String| u64::from_str_radix(texts.get(path)?.trim().strip_prefix("0x")?, 16).ok();
+    let bases = sections.iter().zip(&paths).filter_map(|(name, path)| Some((name.clone(), base(path)?)));
+    Ok(bases.collect())
 }
 
-/// The sections of a module that are loaded.
+/// Runs a request in a separate process of the agent, and compares its errno with the expected one.
+fn in_a_process(
+    traced: &mut Traced<'_>,
+    request: &Request,
+    what: &str,
+    errno: Option<Errno>,
+) -> Result<Vec<String>, Death> {
+    let child = match traced.link.call(request)? {
+        Reply::Started(child) => child,
+        other => return Err(unexpected("a process for a module", &other)),
+    };
+    let (ended, output) = wait(traced, child)?;
+    let reply = if ended == "exit status 0" {
+        Reply::Done
+    } else {
+        let errno = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+        let Some(errno) = errno.filter(|_| ended == "exit status 1") else {
+            // An oops in the module's init ends the process that loads it.
+            return Ok(vec![format!("{what} ended with {ended}")]);
+        };
+        Reply::Errno { what: what.to_owned(), errno }
+    };
+    let mut failures = Vec::new();
+    check_errno(errno, Some(&reply), &mut failures);
+    Ok(failures)
+}
+
+/// Returns the names of a module's sections that are loaded.
 fn sections(path: &Path) -> Result<Vec<String>> {
-    let data = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let file = object::File::parse(&*data).with_context(|| format!("`{}` is no ELF file", path.display()))?;
+    let data = fs::read(path)?;
+    let file =
+        object::File::parse(&*data).with_context(|| format!("`{}` is not an ELF file", path.display()))?;
     let loaded = |section: &object::Section<'_, '_>| match section.flags() {
         object::SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(object::elf::SHF_ALLOC),
         _ => false,
@@ -141,18 +232,6 @@ fn sections(path: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Symbols;
-
-    #[test]
-    fn functions_of_a_module_have_its_name() {
-        let functions = [(0xffff_8000_7a00_0000, "first"), (0xffff_8000_7a00_0040, "second")];
-        let symbols = Symbols::parse(kallsyms(functions.into_iter(), "mine"));
-        let check = |address, expect: &str| {
-            assert_eq!(symbols.resolve(address).map(|symbol| symbol.to_string()).as_deref(), Some(expect));
-        };
-        check(0xffff_8000_7a00_0004, "first+0x4 [mine]");
-        check(0xffff_8000_7a00_0040, "second+0x0 [mine]");
-    }
 
     #[test]
     fn what_is_no_module_has_no_sections() {

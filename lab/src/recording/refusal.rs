@@ -1,51 +1,49 @@
-//! Why the kernel refused a write, in its own words: the entry of `error_log` with its caret, and what
-//! the kernel log got by it, which for some refusals is the only reason given.
+//! The kernel's reason for refusing a write: the entry of `error_log` with its caret, and the lines that
+//! the write added to the kernel log. Some refusals are explained only there.
 
-use super::{Recorder, read};
-use crate::{machine::Death, verdict::STEP_MARK};
+use super::link::{Link, read};
+use crate::{machine::Death, splat::STEP_MARK};
 use protocol::{Reply, Request, WriteMode};
 
-/// What the kernel log gets where the arming begins.
+/// The line in the kernel log before the trace is armed.
 const ARMING: &str = "ftrace-lab: arming";
 
-/// The most lines of the kernel log that are shown.
+/// The maximum number of lines of the kernel log that are shown.
 const LINES_SHOWN: usize = 8;
 
-impl Recorder<'_> {
-    /// Writes a line into the kernel log behind which the next writes' lines come.
-    pub(super) fn mark_log(&mut self, mark: &str) -> Result<(), Death> {
-        // KERN_INFO, which stays off a quiet console: printing there would show in latency tracers.
-        let data = format!("<6>{mark}\n").into_bytes();
-        // A kernel without /dev/kmsg has a log without marks.
-        let request = Request::WriteFile { path: "/dev/kmsg".into(), data, mode: WriteMode::Append };
-        self.call(&request).map(drop)
-    }
-
-    /// The same before the first write of the arming.
-    pub(super) fn mark_arming(&mut self) -> Result<(), Death> {
-        self.mark_log(ARMING)
-    }
-
-    /// What the kernel said of `text`, which it refused just now.
-    pub(super) fn reason(&mut self, text: &str) -> Result<Option<String>, Death> {
-        let entry = match self.call(&read("error_log"))? {
-            Reply::Data(log) => entry_of(&String::from_utf8_lossy(&log), text),
-            _ => None,
-        };
-        // An entry may say no more than that it failed.
-        let logged = self.logged()?.map(|lines| format!("the kernel log says: {lines}"));
-        let said: Vec<_> = entry.into_iter().chain(logged).collect();
-        Ok((!said.is_empty()).then(|| said.join("\n")))
-    }
-
-    /// What the kernel log got since the last mark.
-    pub(super) fn logged(&mut self) -> Result<Option<String>, Death> {
-        Ok(since_mark(&self.kernel_log()?))
-    }
+/// Writes a line into the kernel log; [`logged`] returns the lines after it.
+pub(super) fn mark_log(link: &mut Link<'_>, mark: &str) -> Result<(), Death> {
+    // KERN_INFO, which a quiet console does not print: printing there would show in latency tracers.
+    let data = format!("<6>{mark}\n").into_bytes();
+    // The log of a kernel without /dev/kmsg has no marks.
+    let request = Request::WriteFile { path: "/dev/kmsg".into(), data, mode: WriteMode::Append };
+    link.call(&request).map(drop)
 }
 
-/// The last entry of `error_log` that is about what was written: what is wrong, the command, and a `^`
-/// below the place. A command may be a part of what was written.
+/// Marks the kernel log before the first write that arms the trace.
+pub(super) fn mark_arming(link: &mut Link<'_>) -> Result<(), Death> {
+    mark_log(link, ARMING)
+}
+
+/// Returns the kernel's reason for refusing `text` just now.
+pub(super) fn reason(link: &mut Link<'_>, text: &str) -> Result<Option<String>, Death> {
+    let entry = match link.call(&read("error_log"))? {
+        Reply::Data(log) => entry_of(&String::from_utf8_lossy(&log), text),
+        _ => None,
+    };
+    // The entry may only say that it failed.
+    let logged = logged(link)?.map(|lines| format!("the kernel log says: {lines}"));
+    let said: Vec<_> = entry.into_iter().chain(logged).collect();
+    Ok((!said.is_empty()).then(|| said.join("\n")))
+}
+
+/// Returns the lines of the kernel log since the last mark.
+pub(super) fn logged(link: &mut Link<'_>) -> Result<Option<String>, Death> {
+    Ok(since_mark(&link.kernel_log()?))
+}
+
+/// Returns the last entry of `error_log` about `text`: the error, the command, and a `^` below the place. The
+/// command may be a part of `text`.
 pub(super) fn entry_of(log: &str, text: &str) -> Option<String> {
     let lines: Vec<_> = log.lines().collect();
     let of_text = |entry: &&[&str]| match entry {
@@ -57,7 +55,7 @@ pub(super) fn entry_of(log: &str, text: &str) -> Option<String> {
     lines.windows(3).rev().find(of_text).map(|entry| entry.join("\n"))
 }
 
-/// The first lines behind the last mark of a kernel log, without level and time.
+/// Returns the first lines after the last mark of a kernel log, without level and time.
 fn since_mark(log: &str) -> Option<String> {
     let text = |line: &str| {
         let line =
@@ -90,7 +88,7 @@ mod tests {
         check(&log, "p:x nope", Some(second.trim_end()));
         check(&log, "p:x f a-b=1", Some(first.trim_end()));
         check(&log, "p:y f", None);
-        // Of several lines that are written at once, each is a command.
+        // Several lines that are written at once are separate commands.
         check(&log, "p:y f\np:x nope\n", Some(second.trim_end()));
         check("", "p:x nope", None);
         check("[ 1.0] x: error: y\n  Command: \n           ^\n", "p:x", None);

@@ -1,108 +1,151 @@
-//! The tapes: raw pages of the guest's ring buffers into a `trace.dat` for each tracing instance, with
-//! all that is needed to read them again.
+//! The tapes: raw pages of the guest's ring buffers, written to a `trace.dat` per tracing instance with
+//! everything that is needed to decode them.
 
-use super::{CHUNK, Recorder, read, unexpected};
+use super::{
+    link::{CHUNK, Link, unexpected},
+    symbols::Symbols,
+};
 use crate::{
     machine::Death,
     plan::{below, directory},
+    results::trace_of,
     scenario::TraceSetup,
-    stored::trace_of,
-    trace::dat::{TracefsFiles, Writer},
 };
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, path::Path};
+use trace::dat::{TracefsFiles, Writer};
 
-/// The most bytes of pages that one reply brings while the buffer is written to.
+/// The maximum size of the pages in one reply while the guest writes to the buffer, in bytes.
 const SIP: usize = 64 << 10;
 
-/// How many of these replies are taken in a row while something else is waited for.
+/// The maximum number of such replies in a row.
 const DRAINS: usize = 64;
 
+/// The maximum size of the pages of all tracing instances, in bytes. Later events are lost.
+pub(super) const TRACE_MAX: u64 = 1 << 30;
+
 /// The trace of one tracing instance that is being recorded.
-pub(super) struct Tape {
+struct Tape {
     instance: Option<String>,
     writer: Writer,
     header_page: String,
-    /// `SYSTEM:NAME` to the format of every event that was ever enabled: a dynamic event can be
-    /// gone before the trace is read.
+    /// `SYSTEM:NAME` to the format of every event that was ever enabled: a dynamic event may be
+    /// removed before the trace is read.
     formats: BTreeMap<String, String>,
 }
 
-impl Recorder<'_> {
-    /// Opens a tape for each tracing instance and lets the ring buffers fill.
-    pub(super) fn start_trace(&mut self, setup: &TraceSetup) -> Result<(), Death> {
-        let header_page = self.text("events/header_page")?;
-        for instance in [None].into_iter().chain(setup.instances().into_iter().map(Some)) {
-            let path = self.directory.join(trace_of(instance));
-            let writer = Writer::create(&path, &header_page, self.machine.hello().cpus);
-            // What the kernel says of its pages is the guest's word.
-            let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?;
+/// A guest whose trace is recorded while it works.
+pub(super) struct Traced<'a> {
+    pub(super) link: Link<'a>,
+    /// One per tracing instance, while the trace is recorded.
+    tapes: Vec<Tape>,
+}
+
+impl<'a> Traced<'a> {
+    /// A guest whose trace is not recorded yet.
+    pub(super) fn new(link: Link<'a>) -> Traced<'a> {
+        Traced { link, tapes: Vec::new() }
+    }
+
+    /// Opens a tape in `directory` for each tracing instance and starts tracing.
+    pub(super) fn start(&mut self, setup: &TraceSetup, directory: &Path) -> Result<(), Death> {
+        let header_page = self.link.text("events/header_page")?;
+        let instances: Vec<_> = [None].into_iter().chain(setup.instances().into_iter().map(Some)).collect();
+        let max_bytes = TRACE_MAX / instances.len() as u64;
+        for instance in instances {
+            let path = directory.join(trace_of(instance));
+            let writer = Writer::create(&path, &header_page, self.link.cpus());
+            // The page layout is the guest's word.
+            let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?.limit(max_bytes);
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
             self.tapes.push(Tape { instance, writer, header_page, formats: BTreeMap::new() });
         }
         self.learn_formats()?;
-        for instance in self.recorded() {
-            match self.call(&Request::StartTrace { instance })? {
+        self.each_instance(|instance| Request::StartTrace { instance }, "tracing to start")
+    }
+
+    /// Sends a request for each tracing instance that is recorded.
+    fn each_instance(&mut self, request: impl Fn(String) -> Request, what: &str) -> Result<(), Death> {
+        for tape in &self.tapes {
+            match self.link.call(&request(tape.directory()))? {
                 Reply::Done => {}
-                other => return Err(unexpected("tracing to start", &other)),
+                other => return Err(unexpected(what, &other)),
             }
         }
         Ok(())
-    }
-
-    /// The directories of the instances that are being recorded, as the agent takes them.
-    fn recorded(&self) -> Vec<String> {
-        self.tapes.iter().map(|tape| directory(tape.instance.as_deref())).collect()
     }
 
     /// Reads the formats of enabled events that were not enabled before.
     pub(super) fn learn_formats(&mut self) -> Result<(), Death> {
-        for index in 0..self.tapes.len() {
-            let Some(tape) = self.tapes.get(index) else { continue };
-            let enabled = below(tape.instance.as_deref(), "set_event");
-            let enabled = self.text(&enabled)?;
-            self.learn(index, &enabled)?;
-        }
-        Ok(())
+        self.tapes.iter_mut().try_for_each(|tape| tape.learn_formats(&mut self.link))
     }
 
-    fn learn(&mut self, index: usize, enabled: &str) -> Result<(), Death> {
-        let Some(tape) = self.tapes.get(index) else { return Ok(()) };
-        let new: Vec<String> =
-            enabled.lines().filter(|event| !tape.formats.contains_key(*event)).map(str::to_owned).collect();
-        let paths: Vec<String> =
-            new.iter().map(|event| format!("events/{}/format", event.replacen(':', "/", 1))).collect();
-        let mut texts = self.files(&paths)?;
-        let Some(tape) = self.tapes.get_mut(index) else { return Ok(()) };
+    /// Reads the ring buffers: some of each while the guest writes to it, all of it `to_the_end`.
+    pub(super) fn drain(&mut self, to_the_end: bool) -> Result<(), Death> {
+        self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, to_the_end))
+    }
+
+    /// Stops tracing.
+    pub(super) fn pause(&mut self) -> Result<(), Death> {
+        self.each_instance(|instance| Request::StopTrace { instance }, "tracing to stop")
+    }
+
+    /// Stops tracing, reads the rest of the ring buffers, and closes the tapes. Returns whether they lack
+    /// pages beyond [`TRACE_MAX`].
+    pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<bool, Death> {
+        self.pause()?;
+        self.drain(true)?;
+        self.learn_formats()?;
+        // An event of one instance that leaks into another is decoded there.
+        let known: BTreeMap<_, _> = self.tapes.iter().flat_map(|tape| tape.formats.clone()).collect();
+        self.tapes.iter_mut().for_each(|tape| tape.formats = known.clone());
+        let cut = self.tapes.iter().any(|tape| tape.writer.is_cut());
+        for tape in std::mem::take(&mut self.tapes) {
+            let files = tape.tracefs_files(&mut self.link, symbols.kallsyms()?)?;
+            tape.writer.finish(&files).map_err(Death::Lab)?;
+        }
+        Ok(cut)
+    }
+}
+
+impl Tape {
+    /// Returns the directory of the tracing instance, in the form that the agent takes.
+    fn directory(&self) -> String {
+        directory(self.instance.as_deref())
+    }
+
+    /// Returns the path of a file of the tracing instance.
+    fn below(&self, file: &str) -> String {
+        below(self.instance.as_deref(), file)
+    }
+
+    fn learn_formats(&mut self, link: &mut Link<'_>) -> Result<(), Death> {
+        let enabled = link.text(&self.below("set_event"))?;
+        let new: Vec<&str> = enabled.lines().filter(|event| !self.formats.contains_key(*event)).collect();
+        let path = |event: &&str| format!("events/{}/format", event.replacen(':', "/", 1));
+        let paths: Vec<String> = new.iter().map(path).collect();
+        let mut texts = link.files(&paths)?;
         for (event, path) in new.into_iter().zip(paths) {
             if let Some(text) = texts.remove(&path) {
-                tape.formats.insert(event, text);
+                self.formats.insert(event.to_owned(), text);
             }
         }
         Ok(())
     }
 
-    /// Takes what the ring buffers hold: some of it while they are written to, all of it `to_the_end`.
-    pub(super) fn drain(&mut self, to_the_end: bool) -> Result<(), Death> {
-        (0..self.tapes.len()).try_for_each(|index| self.drain_one(index, to_the_end))
-    }
-
-    fn drain_one(&mut self, index: usize, to_the_end: bool) -> Result<(), Death> {
-        let Some(tape) = self.tapes.get(index) else { return Ok(()) };
-        let instance = directory(tape.instance.as_deref());
+    fn drain(&mut self, link: &mut Link<'_>, to_the_end: bool) -> Result<(), Death> {
         let max = if to_the_end { CHUNK } else { SIP };
-        let drain = Request::DrainTrace { instance, max: max as u32 };
+        let drain = Request::DrainTrace { instance: self.directory(), max: max as u32 };
         let mut drains = 0;
         loop {
-            let (cpus, more) = match self.call(&drain)? {
+            let (cpus, more) = match link.call(&drain)? {
                 Reply::Pages { cpus, more } => (cpus, more),
                 other => return Err(unexpected("pages of the ring buffer", &other)),
             };
-            let Some(tape) = self.tapes.get_mut(index) else { return Ok(()) };
             let (mut taken, mut used) = (0, 0);
             for pages in cpus {
                 taken += pages.data.len();
-                used += tape.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
+                used += self.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
             }
             drains += 1;
             // A reader that has caught up with the writer gets pages with a few events each, which
@@ -114,75 +157,38 @@ impl Recorder<'_> {
         }
     }
 
-    /// Stops the trace, takes the rest, and closes the tapes.
-    pub(super) fn stop_trace(&mut self) -> Result<(), Death> {
-        for instance in self.recorded() {
-            match self.call(&Request::StopTrace { instance })? {
-                Reply::Done => {}
-                other => return Err(unexpected("tracing to stop", &other)),
-            }
-        }
-        self.drain(true)?;
-        self.learn_formats()?;
-        for tape in std::mem::take(&mut self.tapes) {
-            let files = self.tracefs_files(&tape)?;
-            tape.writer.finish(&files).map_err(Death::Lab)?;
-        }
-        Ok(())
-    }
-
-    /// All that a `trace.dat` holds beside the pages.
-    fn tracefs_files(&mut self, tape: &Tape) -> Result<TracefsFiles, Death> {
-        let below = |file: &str| below(tape.instance.as_deref(), file);
-        let own = match self.call(&Request::ListDirectory { path: "events/ftrace".into() })? {
+    /// Reads the content of a `trace.dat` besides the pages.
+    fn tracefs_files(&self, link: &mut Link<'_>, kallsyms: String) -> Result<TracefsFiles, Death> {
+        let own = match link.call(&Request::ListDirectory { path: "events/ftrace".into() })? {
             Reply::Names(names) => names,
             other => return Err(unexpected("ftrace's own events", &other)),
         };
         let own = own.iter().filter_map(|name| name.strip_suffix('/'));
         let own: Vec<String> = own.map(|name| format!("events/ftrace/{name}/format")).collect();
-        let ftrace_formats = self.files(&own)?.into_values().collect();
-        let cpus = self.machine.hello().cpus;
-        let stats: Vec<String> = (0..cpus).map(|cpu| below(&format!("per_cpu/cpu{cpu}/stats"))).collect();
-        let mut stats_texts = self.files(&stats)?;
+        let ftrace_formats = link.files(&own)?.into_values().collect();
+        let stats: Vec<String> =
+            (0..link.cpus()).map(|cpu| self.below(&format!("per_cpu/cpu{cpu}/stats"))).collect();
+        let mut stats_texts = link.files(&stats)?;
         let stats =
             (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
-        let (header_event, printk_formats) =
-            (self.text("events/header_event")?, self.text("printk_formats")?);
-        let (saved_cmdlines, trace_clock) = (self.text("saved_cmdlines")?, self.text(&below("trace_clock"))?);
-        let hello = self.machine.hello();
-        let uname = format!("Linux ftrace-lab {} aarch64", hello.release);
         let system = |event: &str| event.split(':').next().unwrap_or_default().to_owned();
         Ok(TracefsFiles {
-            header_page: tape.header_page.clone(),
-            header_event,
+            header_page: self.header_page.clone(),
+            header_event: link.text("events/header_event")?,
             ftrace_formats,
-            event_formats: tape.formats.iter().map(|(event, text)| (system(event), text.clone())).collect(),
-            kallsyms: self.text_symbols()?,
-            printk_formats,
-            saved_cmdlines,
-            trace_clock,
+            event_formats: self.formats.iter().map(|(event, text)| (system(event), text.clone())).collect(),
+            kallsyms,
+            printk_formats: link.text("printk_formats")?,
+            saved_cmdlines: link.text("saved_cmdlines")?,
+            trace_clock: link.text(&self.below("trace_clock"))?,
             stats,
-            uname,
+            uname: format!("Linux ftrace-lab {} aarch64", link.machine.hello().release),
             version: concat!("ftrace-lab ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
     }
-
-    /// The functions of the kernel and of modules by address.
-    pub(super) fn text_symbols(&self) -> Result<String, Death> {
-        let kernel = self.kernel.functions().map_err(Death::Lab)?;
-        Ok([kernel, &self.module_symbols].concat())
-    }
-
-    /// A tracefs file that every kernel has.
-    fn text(&mut self, path: &str) -> Result<String, Death> {
-        match self.call(&read(path))? {
-            Reply::Data(data) => Ok(String::from_utf8_lossy(&data).into_owned()),
-            other => Err(unexpected(path, &other)),
-        }
-    }
 }
 
-/// Pages that cannot be stored: the disk's fault, or the guest's.
+/// Converts the error of pages that cannot be stored: it is the disk's fault or the guest's.
 fn bad_pages(error: anyhow::Error) -> Death {
     if error.chain().any(|cause| cause.is::<io::Error>()) {
         Death::Lab(error)

@@ -1,18 +1,18 @@
-//! `junit.xml`, for the dashboards of CI systems.
+//! `junit.xml`, for dashboards of CI systems.
 
-use super::{Results, ScenarioResult, place::write_whole};
 use crate::{
+    host::whole::write_whole,
+    results::{Results, ScenarioResult, Status},
     selftest::{Case, CaseStatus},
-    verdict::Status,
 };
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::{path::Path, time::Duration};
 
-/// Writes `junit.xml`: a suite for each kernel, a case for each scenario and behind it one for each of
-/// the tests that its steps ran.
+/// Writes `junit.xml`: a suite per kernel, a case per scenario, each followed by a case per test that its
+/// steps ran.
 pub fn write_junit(results: &Results, run: &Path) -> Result<()> {
-    write_whole(&run.join("junit.xml"), junit(results)?.as_bytes())
+    write_whole(&run.join("junit.xml"), junit(results)?)
 }
 
 fn junit(results: &Results) -> Result<String> {
@@ -23,13 +23,13 @@ fn junit(results: &Results) -> Result<String> {
         suite.add_test_cases(scenarios.flat_map(|scenario| [vec![case(scenario)], tests(scenario)].concat()));
         report.add_test_suite(suite);
     }
-    // Not characters of XML; all others that are none the writer takes out.
+    // These are not XML characters; the writer removes all others that are not.
     let xml = report.to_string()?.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     Ok(without_skipped(&xml))
 }
 
-/// The schema of Jenkins, against which its xUnit plugin checks, knows how many tests were skipped in a
-/// suite, and not how many in all.
+/// Removes the total number of skipped tests: the schema that Jenkins' xUnit plugin validates against has
+/// this attribute on suites only.
 fn without_skipped(xml: &str) -> String {
     let attribute = || {
         let begin = xml.find("<testsuites ")?;
@@ -62,11 +62,11 @@ fn case(scenario: &ScenarioResult) -> TestCase {
     }
     let mut case = TestCase::new(scenario.label(), status);
     case.set_classname(&scenario.kernel);
-    case.set_time(Duration::from_secs_f64(scenario.seconds));
+    case.set_time(Duration::try_from_secs_f64(scenario.seconds).unwrap_or_default());
     case
 }
 
-/// The tests of a scenario's steps.
+/// Returns the cases of the tests that the scenario's steps ran.
 fn tests(scenario: &ScenarioResult) -> Vec<TestCase> {
     let tests = scenario.steps.iter().flat_map(|step| &step.cases);
     tests.map(|test| test_case(scenario, test)).collect()
@@ -94,7 +94,7 @@ fn test_case(scenario: &ScenarioResult, test: &Case) -> TestCase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{KernelInfo, StepResult, fixture};
+    use crate::results::{KernelInfo, StepResult, fixture};
 
     #[test]
     fn each_test_of_a_step_is_a_case() {

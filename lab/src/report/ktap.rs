@@ -1,23 +1,23 @@
-//! `results.ktap`: KTAP version 1, as kernel developers' tools read it. A test for each kernel, a
-//! subtest for each scenario, and one below that for each of the tests that its steps ran.
+//! `results.ktap`: KTAP version 1, for the tools of kernel developers. One test per kernel, a subtest per
+//! scenario, and below that one per test that its steps ran.
 
-use super::{Results, ScenarioResult, place::write_whole};
 use crate::{
+    host::whole::write_whole,
+    results::{Results, ScenarioResult, Status},
     selftest::{Case, CaseStatus},
-    verdict::Status,
 };
 use anyhow::Result;
 use std::{fmt::Write as _, path::Path};
 
-/// The most lines of a reason.
+/// The maximum number of lines of a reason.
 const LINES_MAX: usize = 100;
 
 /// Writes `results.ktap`.
 pub fn write_ktap(results: &Results, run: &Path) -> Result<()> {
-    write_whole(&run.join("results.ktap"), ktap(results).as_bytes())
+    write_whole(&run.join("results.ktap"), ktap(results))
 }
 
-/// A test line: its name, whether it is ok, and what stands behind `#`.
+/// A test line: the name, whether it is ok, and the directive after `#`.
 struct Line<'a> {
     name: &'a str,
     ok: bool,
@@ -31,7 +31,7 @@ fn ktap(results: &Results) -> String {
         let scenarios: Vec<_> =
             results.scenarios.iter().filter(|result| result.kernel == kernel.name).collect();
         let good = scenarios.iter().all(|result| result.status.is_good());
-        // An empty list of subtests is an error to readers.
+        // Parsers reject an empty list of subtests.
         let directive =
             if scenarios.is_empty() { "SKIP nothing ran on it".to_owned() } else { String::new() };
         if !scenarios.is_empty() {
@@ -71,7 +71,7 @@ fn scenario(text: &mut String, number: usize, result: &ScenarioResult) {
     }
     reason(text, 1, &format!("{}: {}", result.status, result.reason), !result.status.is_good());
     let directive = match result.status {
-        // A reader takes no other word for a test that was not applicable, or fails as it is known to.
+        // SKIP is the only directive that parsers accept for an unsupported test or a known failure.
         Status::Unsupported | Status::KnownBug => {
             format!("SKIP {}: {}", result.status, first(&result.reason))
         }
@@ -88,7 +88,7 @@ fn test(text: &mut String, depth: usize, number: usize, test: &Line<'_>) {
     line(text, depth, format_args!("{ok} {number} {}{directive}", plain(test.name)));
 }
 
-/// Why a test is not ok, as diagnostic lines before its result.
+/// Writes why a test is not ok, as diagnostic lines before its result.
 fn reason(text: &mut String, depth: usize, reason: &str, told: bool) {
     for reason in reason.lines().take(if told { LINES_MAX } else { 0 }) {
         line(text, depth, format_args!("# {}", plain(reason)));
@@ -99,7 +99,7 @@ fn first(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Text of one line, in which nothing begins a directive.
+/// Returns the text without control characters and without `#`, which would begin a directive.
 fn plain(text: &str) -> String {
     let plain = |c: char| match c {
         '#' => '♯',

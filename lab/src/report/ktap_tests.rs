@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::{KernelInfo, StepResult, fixture};
+use crate::results::{KernelInfo, StepResult, fixture};
 
 fn kernel(name: &str) -> KernelInfo {
     KernelInfo { name: name.to_owned(), source_version: String::new(), config_hash: String::new() }

@@ -1,33 +1,33 @@
-//! A report as a page of Markdown, for the summary of a CI run: what to look at first.
+//! A report as a Markdown page, for the summary of a CI run: failures and changes first.
 
-use super::{Results, ScenarioResult, SinceLast, summary};
-use crate::verdict::Status;
+use super::summary;
+use crate::results::{Delta, Results, ScenarioResult, Status};
 use std::fmt::Write as _;
 
-/// The most failures that have a line of their own.
+/// The maximum number of failures listed.
 const FAILURES_SHOWN: usize = 300;
 
-/// The most characters of a reason in a table.
+/// The maximum number of characters of a reason in the table.
 const REASON_SHOWN: usize = 240;
 
-/// What a page is made of.
+/// The contents of a page.
 pub struct Page<'a> {
-    /// What there is to report.
+    /// The results to report.
     pub results: &'a Results,
-    /// Why it is not the whole, a sentence each.
-    pub lacking: &'a [String],
-    /// What is new since the last report, if there is one.
-    pub since: Option<&'a SinceLast>,
-    /// The command that runs a scenario again as it failed.
+    /// Why they are incomplete, one sentence per reason.
+    pub gaps: &'a [String],
+    /// The changes since the last report, if there is one.
+    pub since: Option<&'a Delta>,
+    /// Returns the command that reproduces a failure.
     pub reproducer: &'a dyn Fn(&ScenarioResult) -> String,
 }
 
-/// The page: what is lacking, what is new, a table of all failures, and one of the kernels.
+/// Returns the page: what is missing, what changed, a table of failures, and one of kernels.
 pub fn markdown(page: &Page<'_>) -> String {
     let mut text = format!("## ftrace-lab: {}\n", summary(page.results));
-    if !page.lacking.is_empty() {
-        text.push_str("\n**This is not the whole:**\n\n");
-        list(&mut text, page.lacking.iter().cloned());
+    if !page.gaps.is_empty() {
+        text.push_str("\n**Incomplete:**\n\n");
+        list(&mut text, page.gaps.iter().cloned());
     }
     if let Some(since) = page.since {
         news(&mut text, since);
@@ -43,18 +43,18 @@ fn list(text: &mut String, items: impl Iterator<Item = String>) {
     }
 }
 
-fn news(text: &mut String, since: &SinceLast) {
+fn news(text: &mut String, since: &Delta) {
     let groups = [
-        ("Passed the last time, and not now", &since.regressed),
-        ("Mended since the last time", &since.mended),
-        ("Passed the last time, and did not run now", &since.gone),
+        ("Regressed since the last report", &since.regressed),
+        ("Fixed since the last report", &since.fixed),
+        ("Passed in the last report, did not run now", &since.gone),
     ];
     for (title, cases) in groups.into_iter().filter(|(_, cases)| !cases.is_empty()) {
         line(text, format_args!("\n**{title}:**\n"));
         list(text, cases.iter().map(|(name, kernel)| format!("{name} on {kernel}")));
     }
     if groups.iter().all(|(_, cases)| cases.is_empty()) {
-        text.push_str("\nNothing is new since the last time.\n");
+        text.push_str("\nNo changes since the last report.\n");
     }
 }
 
@@ -69,7 +69,7 @@ fn failures(text: &mut String, page: &Page<'_>) {
         page.since.is_some_and(|since| since.regressed.contains(&case))
     };
     failures.sort_by_key(|result| (!regressed(result), result.label(), result.kernel.clone()));
-    text.push_str("\n| | scenario | kernel | what happened | again |\n|---|---|---|---|---|\n");
+    text.push_str("\n| | scenario | kernel | reason | reproduce |\n|---|---|---|---|---|\n");
     for result in failures.iter().take(FAILURES_SHOWN) {
         let new = if regressed(result) { ", **new**" } else { "" };
         line(
@@ -86,11 +86,11 @@ fn failures(text: &mut String, page: &Page<'_>) {
     }
     let more = failures.len().saturating_sub(FAILURES_SHOWN);
     if more > 0 {
-        line(text, format_args!("\nand {more} more, which `results.json` has"));
+        line(text, format_args!("\nand {more} more in `results.json`"));
     }
 }
 
-/// A line a kernel: how many of each status, and how long they took.
+/// Writes one line per kernel: the number of results of each status, and the time they took.
 fn kernels(text: &mut String, results: &Results) {
     let shown: Vec<_> = Status::ALL.into_iter().filter(|status| results.count(*status) > 0).collect();
     text.push_str("\n| kernel | source |");
@@ -121,8 +121,8 @@ fn shortened(reason: &str) -> String {
     }
 }
 
-/// Text that a guest may have had a say in, as Markdown that shows just that text: no markup, no
-/// link, no cell of a table.
+/// Escapes text that may come from a guest, so that Markdown shows it verbatim: no markup, no links, no
+/// table cells.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -139,7 +139,7 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A command as code in a cell of a table.
+/// Formats a command as code in a table cell.
 fn code(command: &str) -> String {
     let plain: String =
         command.chars().map(|c| if c.is_control() || c == '`' { '\u{fffd}' } else { c }).collect();
@@ -149,11 +149,11 @@ fn code(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::{result, results};
+    use crate::results::fixture::{result, results};
 
-    fn page(results: &Results, since: Option<&SinceLast>) -> String {
+    fn page(results: &Results, since: Option<&Delta>) -> String {
         let reproducer = |result: &ScenarioResult| format!("again {}", result.name);
-        markdown(&Page { results, lacking: &["part 2/2 is missing".into()], since, reproducer: &reproducer })
+        markdown(&Page { results, gaps: &["part 2/2 is missing".into()], since, reproducer: &reproducer })
     }
 
     #[test]
@@ -162,15 +162,12 @@ mod tests {
             |name| ScenarioResult { reason: "found 3 | not 5\nmore".into(), ..result(name, Status::Failed) };
         let results = results(vec![result("fine", Status::Passed), failed("a"), failed("b")]);
         let case = |name: &str| (name.to_owned(), "6.12".to_owned());
-        let since = SinceLast { regressed: vec![case("b")], ..SinceLast::default() };
+        let since = Delta { regressed: vec![case("b")], ..Delta::default() };
         let text = page(&results, Some(&since));
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with("| ")).collect();
         assert_eq!(lines[1], "| failed, **new** | b | 6.12 | found 3 \\| not 5 | `again b` |");
         assert_eq!(lines[2], "| failed | a | 6.12 | found 3 \\| not 5 | `again a` |");
-        assert!(
-            text.starts_with("## ftrace-lab: 1 passed, 2 failed in 1.0 s\n\n**This is not the whole:**"),
-            "{text}"
-        );
+        assert!(text.starts_with("## ftrace-lab: 1 passed, 2 failed in 1.0 s\n\n**Incomplete:**"), "{text}");
         assert!(!text.contains("fine"), "{text}");
     }
 

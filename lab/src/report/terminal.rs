@@ -1,9 +1,8 @@
-//! What a person sees of a run, on stdout.
+//! Results as shown on stdout.
 
-use super::{Results, ScenarioResult};
 use crate::{
-    stored::TRACE,
-    verdict::{Outcome, OutcomeStatus, Status},
+    results::{Outcome, OutcomeStatus, Results, ScenarioResult, Status, TRACE, Verdict},
+    words::printable,
 };
 use std::{
     env,
@@ -12,29 +11,32 @@ use std::{
     path::Path,
 };
 
-/// How results are shown.
+/// The format of results on a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// Colours, where stdout is a terminal and NO_COLOR is not set.
+    /// Whether to use colours: stdout is a terminal and NO_COLOR is unset or empty.
     colours: bool,
-    /// Steps and expectations that held, too.
+    /// Whether to show steps and expectations that held.
     verbose: bool,
 }
 
 impl Terminal {
-    /// For this process's stdout.
+    /// Returns the settings for this process's stdout.
     pub fn new(verbose: bool) -> Terminal {
         let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Terminal { colours: wanted && stdout().is_terminal(), verbose }
     }
 
-    /// One result: a line, and what a failure needs to be understood below it.
+    /// Returns the text for one result: a line, followed by the details of a failure.
     pub fn result(&self, result: &ScenarioResult, run: &Path) -> String {
         let status = self.coloured(result.status, &format!("{:<12}", result.status.to_string()));
-        let mut text =
-            format!("{status} {} on {} ({:.2} s)\n", result.label(), result.kernel, result.seconds);
+        let mut text = format!(
+            "{status} {} ({:.2} s)\n",
+            one_line(format!("{} on {}", result.label(), result.kernel)),
+            result.seconds
+        );
         let failed = !result.status.is_good();
-        // What is broken stands below in full; the reason only says it again.
+        // The reason only repeats broken checks and splats, which are shown in full below.
         let told = result.steps.iter().any(|step| !step.passed)
             || result.expectations.iter().any(|outcome| outcome.status != OutcomeStatus::Passed);
         let told = told && matches!(result.status, Status::Failed | Status::Inconclusive)
@@ -42,7 +44,7 @@ impl Terminal {
         if !told {
             indent(&mut text, 2, &result.reason);
         }
-        // What is broken is known; the reason has told it.
+        // The reason already describes a known bug.
         let broken_shown = result.status != Status::KnownBug;
         for (number, step) in result.steps.iter().enumerate() {
             if self.verbose || !step.passed && broken_shown {
@@ -76,28 +78,25 @@ impl Terminal {
             indent(&mut text, 2, &format!("note: {note}"));
         }
         if failed && !result.directory.is_empty() {
-            let directory = run.join(&result.directory);
-            indent(&mut text, 2, &format!("files: {}", directory.display()));
-            if let Some(vmcore) = &result.vmcore {
-                let path = directory.join(vmcore);
-                indent(&mut text, 2, &format!("memory, for crash and drgn: {}", path.display()));
-            }
-            if let Some(reproducer) = &result.reproducer {
-                let path = directory.join(reproducer);
-                indent(&mut text, 2, &format!("again: cargo xtask lab repro {}", path.display()));
-            }
-            if directory.join(TRACE).is_file() {
-                indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
-            }
+            text.push_str(&files(result, &run.join(&result.directory)));
         }
         text
     }
 
-    /// What an expectation came to.
+    /// Returns the result of an expectation as text.
     pub fn outcome(&self, outcome: &Outcome) -> String {
         let mut text = String::new();
         indent(&mut text, 2, &format!("expectation {}: {}", held_or_not(outcome.status), outcome.text));
         indent(&mut text, 4, &outcome.detail);
+        text
+    }
+
+    /// Returns the expectations of a verdict, and its status and reason if anything else decided it.
+    pub fn verdict(&self, verdict: &Verdict) -> String {
+        let mut text: String = verdict.expectations.iter().map(|outcome| self.outcome(outcome)).collect();
+        if *verdict != Verdict::of(verdict.expectations.clone()) {
+            indent(&mut text, 2, &format!("{}: {}", verdict.status, verdict.reason));
+        }
         text
     }
 
@@ -111,6 +110,29 @@ impl Terminal {
     }
 }
 
+/// Returns the lines that name the files of a failure and the commands that read them.
+fn files(result: &ScenarioResult, directory: &Path) -> String {
+    let mut text = String::new();
+    indent(&mut text, 2, &format!("files: {}", directory.display()));
+    if let Some(vmcore) = &result.vmcore {
+        let path = directory.join(vmcore);
+        indent(&mut text, 2, &format!("vmcore: {}", path.display()));
+    }
+    if let Some(reproducer) = &result.reproducer {
+        let path = directory.join(reproducer);
+        indent(&mut text, 2, &format!("reproduce: cargo xtask lab repro {}", path.display()));
+    }
+    if directory.join(TRACE).is_file() {
+        indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
+    }
+    text
+}
+
+/// Makes a name printable that may come from another machine.
+fn one_line(name: String) -> String {
+    printable(name).replace('\n', "\u{fffd}")
+}
+
 fn held_or_not(status: OutcomeStatus) -> &'static str {
     match status {
         OutcomeStatus::Passed => "held",
@@ -119,7 +141,7 @@ fn held_or_not(status: OutcomeStatus) -> &'static str {
     }
 }
 
-/// The last line of a run: how many of each status.
+/// Returns the last line of a run: the number of results of each status.
 pub fn summary(results: &Results) -> String {
     let mut text = String::new();
     for status in Status::ALL {
@@ -133,14 +155,23 @@ pub fn summary(results: &Results) -> String {
     format!("{text} in {:.1} s", results.run.seconds)
 }
 
-/// Lines without what a terminal would obey.
-pub(crate) fn printable(lines: &str) -> String {
-    lines.chars().map(|c| if c.is_control() && !matches!(c, '\t' | '\n') { '\u{fffd}' } else { c }).collect()
-}
-
 fn indent(text: &mut String, by: usize, lines: &str) {
     for line in printable(lines).lines() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:by$}{line}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+
+    #[test]
+    fn nothing_of_a_result_moves_the_cursor() {
+        let mut result = fixture::result("a\u{1b}[2J\n::error::x", Status::Failed);
+        result.reason = "b\u{9b}2J".into();
+        let text = Terminal { colours: false, verbose: true }.result(&result, Path::new("results"));
+        assert!(!text.contains(['\u{1b}', '\u{9b}']) && text.lines().count() == 2, "{text}");
     }
 }

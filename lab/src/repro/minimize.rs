@@ -1,21 +1,18 @@
-//! A [`Reproducer`] → a smaller one that fails the same way: steps, events and expectations are dropped
-//! for as long as it does.
+//! Minimizes a [`Reproducer`]: drops steps, events and expectations while it fails the same way.
 //!
-//! Halves of each list are tried first, then smaller parts, then single items. What the failure is about
-//! is never tried. The search knows nothing of machines: whether a scenario still fails is asked.
+//! Tries halves of each list first, then smaller parts, then single items. The item that failed is never
+//! dropped. The search knows nothing of machines: a callback tests whether a scenario still fails.
 
-use super::{
-    Outcome, Reproducer,
-    fingerprint::{Broken, Failure},
-    flow, parts,
-    run::Ready,
+use super::{Outcome, run::Ready};
+use crate::{
+    reproducer::{Broken, Failure, Reproducer, still_needed},
+    scenario::Scenario,
+    yaml::{Value, flow},
 };
-use crate::{progress::Progress, scenario::Scenario};
 use anyhow::{Context, Result, bail};
-use serde_yaml::Value;
 use std::path::Path;
 
-/// The lists that are made smaller, in this order: what judges before what is judged.
+/// The lists to minimize, in this order: checks before the things that they check.
 const LISTS: [&[&str]; 6] = [
     &["expect"],
     &["steps"],
@@ -25,32 +22,31 @@ const LISTS: [&[&str]; 6] = [
     &["trace", "graph_functions"],
 ];
 
-/// What was found.
+/// The result of a minimization.
 #[derive(Clone, Debug)]
 pub struct Smaller {
-    /// The same failure with less.
+    /// The minimized reproducer.
     pub reproducer: Reproducer,
-    /// What was dropped, one line each.
+    /// The dropped items, one line each.
     pub dropped: Vec<String>,
-    /// How many runs that took.
+    /// The number of runs that it took.
     pub runs: usize,
 }
 
-/// Makes a reproducer smaller. A candidate fails the same way if one of `attempts` runs does. `tell` is
-/// given a line whenever something was dropped.
+/// Minimizes a reproducer. A candidate fails the same way if one of `attempts` runs does. Calls `tell`
+/// with a line for each dropped item.
 ///
 /// # Errors
-/// It does not fail as the file says, or the lab cannot do its part.
+/// It does not fail in the same way as the file says, or the lab fails.
 pub fn minimize(
     ready: &mut Ready,
     reproducer: &Reproducer,
     attempts: u32,
-    progress: &Progress,
     mut tell: impl FnMut(&str),
 ) -> Result<Smaller> {
-    let task = progress.task("looking for less", None);
+    let task = ready.progress.task("minimizing", None);
     let mut runs = 0;
-    // As it fails here and now; the file's may be of another machine.
+    // The failure as seen here; that in the file may be from another computer.
     let mut whole: Option<Failure> = None;
     let mut last = None;
     let mut same = |text: &str| {
@@ -68,15 +64,15 @@ pub fn minimize(
                         return Ok(true);
                     }
                 }
-                Outcome::Unsupported(reason) => bail!("it cannot run: {reason}"),
-                Outcome::FailsOtherwise(_) | Outcome::Passes => {}
+                Outcome::Unsupported(reason) => bail!("unsupported: {reason}"),
+                Outcome::FailsDifferently(_) | Outcome::Passes => {}
             }
         }
         Ok(false)
     };
     if !same(&reproducer.scenario)? {
         bail!(
-            "it does not fail as it did, in {attempts} runs; `cargo xtask lab repro FILE --repeat N` tells how often it does"
+            "the failure did not recur in {attempts} runs; measure how often it does with `cargo xtask lab repro FILE --repeat N`"
         );
     }
     let (scenario, dropped) = shrink(&reproducer.scenario, &reproducer.verdict.broken, &mut same, &mut tell)?;
@@ -84,12 +80,12 @@ pub fn minimize(
     Ok(Smaller { reproducer, dropped, runs })
 }
 
-/// The reproducer of a smaller scenario, without the files that only the larger one needed.
+/// Returns the reproducer of a smaller scenario, without the files that only the larger one needed.
 fn reduced(whole: &Reproducer, text: String, failure: Option<Failure>) -> Result<Reproducer> {
     let scenario = Scenario::parse(Path::new("scenario.yaml"), &text)?;
     let mut smaller = Reproducer { scenario: text, ..whole.clone() };
-    smaller.files.retain(|path, _| parts::still_needed(path, &scenario, &smaller.scenario));
-    smaller.left_out.retain(|file| parts::still_needed(&file.path, &scenario, &smaller.scenario));
+    smaller.files.retain(|path, _| still_needed(path, &scenario, &smaller.scenario));
+    smaller.left_out.retain(|file| still_needed(&file.path, &scenario, &smaller.scenario));
     if let Some(failure) = failure {
         smaller.verdict = failure;
     }
@@ -97,14 +93,14 @@ fn reduced(whole: &Reproducer, text: String, failure: Option<Failure>) -> Result
     Ok(smaller)
 }
 
-/// The smallest scenario that was found, and what is not in it any more.
+/// Returns the smallest scenario found, and the dropped items.
 fn shrink(
     text: &str,
     broken: &Broken,
     same: &mut dyn FnMut(&str) -> Result<bool>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(String, Vec<String>)> {
-    let mut document: Value = serde_yaml::from_str(text)?;
+    let mut document: Value = crate::yaml::from_str(text)?;
     let mut dropped = Vec::new();
     for path in LISTS {
         let Some(Value::Sequence(items)) = at(&mut document, path).cloned() else { continue };
@@ -112,7 +108,7 @@ fn shrink(
         let mut left: Vec<usize> = (0..items.len()).collect();
         let mut size = left.len().div_ceil(2);
         while size > 0 {
-            // From the end: what comes later depends on what was before.
+            // From the end: later items depend on earlier ones.
             let mut end = left.len();
             while end > 0 {
                 let start = end.saturating_sub(size);
@@ -132,14 +128,14 @@ fn shrink(
             size = if size == 1 { 0 } else { size.div_ceil(2) };
         }
     }
-    // As it was written, where nothing is to be gained.
+    // Keep the original text if nothing was dropped.
     if dropped.is_empty() {
         return Ok((text.to_owned(), dropped));
     }
-    Ok((serde_yaml::to_string(&document)?, dropped))
+    Ok((crate::yaml::to_string(&document)?, dropped))
 }
 
-/// The item that the failure is about.
+/// Returns the index of the item that failed, if it is in this list.
 fn kept(path: &[&str], broken: &Broken) -> Option<usize> {
     match (path, broken) {
         (["expect"], Broken::Expectation(item)) | (["steps"], Broken::Step(item)) => {
@@ -149,7 +145,7 @@ fn kept(path: &[&str], broken: &Broken) -> Option<usize> {
     }
 }
 
-/// Whether it fails the same way with only `rest` of the items; then the document has only those.
+/// Returns whether it fails the same way with only `rest` of the items. If so, updates the document.
 fn fails_without(
     document: &mut Value,
     path: &[&str],
@@ -158,10 +154,10 @@ fn fails_without(
     same: &mut dyn FnMut(&str) -> Result<bool>,
 ) -> Result<bool> {
     let before = document.clone();
-    let list = at(document, path).context("a list is gone")?;
+    let list = at(document, path).context("a list is missing")?;
     *list = Value::Sequence(rest.iter().map(|index| items[*index].clone()).collect());
-    let text = serde_yaml::to_string(document)?;
-    // What is no scenario any more, for something else refers to what was dropped, fails in no way.
+    let text = crate::yaml::to_string(document)?;
+    // If something else refers to a dropped item, it is not a valid scenario and cannot fail.
     let fails = Scenario::parse(Path::new("scenario.yaml"), &text).is_ok() && same(&text)?;
     if !fails {
         *document = before;

@@ -1,6 +1,7 @@
-//! The search for less, on scenarios that fail as a predicate says.
+//! Minimization of scenarios that fail according to a predicate.
 
-use super::{super::fingerprint::Item, *};
+use super::*;
+use crate::reproducer::Item;
 use std::cell::RefCell;
 
 const SCENARIO: &str = "# why it is as it is
@@ -26,7 +27,7 @@ fn broken(number: usize) -> Broken {
     Broken::Expectation(Item { number, text: String::new() })
 }
 
-/// What is left where the scenario fails as long as it has all of `needed`, and how many were tried.
+/// Minimizes a scenario that fails if it has all of `needed`; returns the rest and the number of tries.
 fn check(broken: &Broken, needed: &[&str], expect: &[&str]) -> usize {
     let tried = RefCell::new(Vec::new());
     let mut same = |text: &str| {

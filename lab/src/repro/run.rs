@@ -1,109 +1,77 @@
-//! [`Reproducer`] × kernel → [`Outcome`]: what the file brings is put into a directory, built, and run
-//! as a checkout would be.
+//! Runs a [`Reproducer`] on a kernel: unpacks its files into a directory, builds them, and runs them like
+//! a checkout.
 
-use super::{
-    Outcome, Reproducer,
-    file::{LeftOut, MODULES, Origin},
-    fingerprint::{Broken, Failure},
-    trust,
-};
+use super::Outcome;
 use crate::{
-    cache::{Cache, hex},
+    cache::Cache,
+    context::Lab,
     guest,
-    host::interrupt,
+    host::{interrupt, whole::locked_file},
     kernel::{self, Kernel, KernelSpec},
     machine::Snapshots,
     progress::Progress,
-    report::{Results, ScenarioResult, printable},
-    run::{self, CAT_SOURCE, Options, Prepared, schedule::Rounds, select::Selection},
-    scenario::{Found, Scenario},
-    verdict::Status,
+    reproducer::{Broken, ExternalFile, Failure, MODULES, Origin, Reproducer, check_trust},
+    results::{Results, ScenarioResult, Status},
+    run::{self, Attempt, CAT_SOURCE, Event, Options, Prepared, schedule::Rounds, select::Selection},
+    scenario::{Scenario, ScenarioFile},
+    words::{hex, printable},
 };
 use anyhow::{Context, Result, bail, ensure};
+use fs_err::{self as fs, File};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The scenario's file in the directory of what a reproducer brings.
+/// The scenario's file in the directory of an unpacked reproducer.
 const SCENARIO: &str = "scenario.yaml";
 
-/// In that directory as long as it is used.
+/// The lock file in that directory while it is in use.
 const LOCK: &str = ".used";
-
-/// Runs a reproducer once, on its own kernel or on another one. `root` is the checkout of this lab. What
-/// the run leaves is removed.
-///
-/// # Errors
-/// The lab cannot do its part: the kernel cannot be had any more, or a module does not build.
-pub fn reproduce(
-    cache: &Cache,
-    root: &Path,
-    reproducer: &Reproducer,
-    kernel: Option<&Kernel>,
-    progress: &Progress,
-) -> Result<Outcome> {
-    Ok(Ready::new(cache, root, reproducer, kernel, progress)?.once()?.0)
-}
-
-/// The kernel that a reproducer names, built if it is not in the cache.
-pub fn kernel_of(cache: &Cache, reproducer: &Reproducer, progress: &Progress) -> Result<Kernel> {
-    let place = Place::new(cache)?;
-    put(reproducer.files.iter().filter(|(path, _)| path.starts_with("kernels/")), place.path())?;
-    own_kernel(cache, reproducer, place.path(), progress)
-}
 
 /// A reproducer whose kernel, modules and workloads are built.
 pub struct Ready {
-    /// What it brought.
-    place: Place,
+    /// Its unpacked files.
+    place: UnpackedFiles,
     prepared: Prepared,
-    found: Found,
+    found: ScenarioFile,
     scenario: Scenario,
     reproducer: Reproducer,
+    pub(super) progress: Progress,
 }
 
 impl Ready {
-    /// Builds what is not built yet.
-    pub fn new(
-        cache: &Cache,
-        root: &Path,
-        reproducer: &Reproducer,
-        kernel: Option<&Kernel>,
-        progress: &Progress,
-    ) -> Result<Ready> {
-        let place = Place::new(cache)?;
+    /// Unpacks a reproducer, and builds what is not in the cache.
+    pub fn new(lab: &Lab, reproducer: &Reproducer, kernel: Option<&Kernel>) -> Result<Ready> {
+        let place = UnpackedFiles::new(&lab.cache)?;
         put(reproducer.files.iter(), place.path())?;
         for left_out in &reproducer.left_out {
-            take(left_out, root, place.path())?;
+            take(left_out, &lab.root, place.path())?;
         }
-        // Empty ones, where the scenario needs none.
+        // They are empty if the scenario needs none of their files.
         for directory in ["guest/workloads", "guest/modules"] {
             fs::create_dir_all(place.path().join(directory))?;
         }
-        bring_reader(root, place.path())?;
+        bring_reader(&lab.root, place.path())?;
         let mut kernel = match kernel {
             Some(kernel) => {
-                describe(kernel, root, place.path());
+                describe(kernel, &lab.root, place.path());
                 kernel.clone()
             }
-            None => own_kernel(cache, reproducer, place.path(), progress)?,
+            None => own_kernel(&lab.at(place.path()), reproducer)?,
         };
-        // Whether it is a known bug is not what is asked.
+        // A known bug counts as a failure here.
         kernel.spec.bugs.clear();
-        let guest = guest::build_beside(cache, root, &place.path().join("guest"), progress)?;
-        let snapshots = Snapshots::new(cache, progress)?;
+        let guest = guest::build_beside(lab, &place.path().join("guest"))?;
+        let snapshots = Snapshots::new(lab)?;
         let path = place.path().join(SCENARIO);
-        fs::write(&path, &reproducer.scenario)
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        fs::write(&path, &reproducer.scenario)?;
         let scenario = reproducer.scenario(&path)?;
-        let found = Found { name: reproducer.name.clone(), path };
-        let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, cache: cache.clone() };
-        prepared.replace_kernels(kernel, progress);
-        Ok(Ready { place, prepared, found, scenario, reproducer: reproducer.clone() })
+        let found = ScenarioFile { name: reproducer.name.clone(), path };
+        let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, cache: lab.cache.clone() };
+        prepared.replace_kernels(kernel, &lab.progress);
+        let (reproducer, progress) = (reproducer.clone(), lab.progress.clone());
+        Ok(Ready { place, prepared, found, scenario, reproducer, progress })
     }
 
     /// The kernel it runs on.
@@ -111,13 +79,13 @@ impl Ready {
         &self.prepared.kernels[0]
     }
 
-    /// What is not as it was when it failed, a sentence each.
+    /// Returns the differences to the kernel it failed on, one sentence each.
     pub fn differences(&self) -> Vec<String> {
         let (kernel, then) = (self.kernel(), &self.reproducer.kernel);
         let mut different = Vec::new();
         let mut compare = |what: &str, now: &str, then: &str| {
             if now != then {
-                different.push(printable(&format!("{what} is {now}, it was {then}")));
+                different.push(printable(format!("{what} is {now}, was {then}")));
             }
         };
         compare("the kernel", &kernel.name, &then.name);
@@ -129,19 +97,26 @@ impl Ready {
         different
     }
 
-    /// Has another scenario run in the place of the file's.
+    /// Replaces the scenario to run.
     pub(super) fn change(&mut self, scenario: &str) -> Result<()> {
         self.scenario = Scenario::parse(&self.found.path, scenario)?;
         scenario.clone_into(&mut self.reproducer.scenario);
-        fs::write(&self.found.path, scenario)
-            .with_context(|| format!("cannot write `{}`", self.found.path.display()))
+        Ok(fs::write(&self.found.path, scenario)?)
     }
 
-    /// Runs it once. How it failed comes with the outcome, if it did.
+    /// Runs it once. Returns the outcome, and the failure if it failed.
     pub(super) fn once(&self) -> Result<(Outcome, Option<Failure>)> {
         let results = self.place.path().join("results");
         let Prepared { guest, snapshots, .. } = &self.prepared;
-        let result = run::one(self.kernel(), guest, snapshots, &self.found, &self.scenario, &results)?;
+        let attempt = Attempt {
+            kernel: self.kernel(),
+            guest,
+            found: &self.found,
+            scenario: &self.scenario,
+            repeat: None,
+            run: &results,
+        };
+        let result = attempt.execute(snapshots)?;
         interrupt::check()?;
         fs::remove_dir_all(&results).or_else(|error| match error.kind() {
             // Nothing was run.
@@ -151,61 +126,55 @@ impl Ready {
         Ok((self.outcome(&result)?, Failure::of(&result, &self.reproducer.scenario)))
     }
 
-    /// Runs it as any scenario, with results that stay; until it does not pass, if `until_fail` is set.
+    /// Runs it like any scenario and keeps the results; with `until_fail` only until it does not pass.
     pub fn run(
         &self,
         results: &Path,
         rounds: Rounds,
         until_fail: bool,
-        progress: &Progress,
-        finished: impl FnMut(&ScenarioResult, &Path) + Send,
+        report: impl FnMut(Event<'_>) + Send,
     ) -> Result<(Results, PathBuf)> {
         let scenarios = vec![(self.found.clone(), self.scenario.clone())];
+        let selection = Selection::all(vec![self.kernel().name.clone()], scenarios);
         let options = Options {
-            root: self.place.path().to_owned(),
-            selection: Selection::all(vec![self.kernel().name.clone()], scenarios),
-            kernel_tree: None,
-            // One at a time: what fails by a race is not to race with itself.
+            // One at a time, so that load from other runs does not change a race.
             jobs: 1,
-            results: results.to_owned(),
             rounds,
             fail_fast: until_fail,
             forget_passes: until_fail,
-            shuffle: None,
-            shard: None,
-            cases: None,
+            ..Options::new(self.place.path(), selection, results)
         };
-        run::run(&self.prepared, &options, progress, finished)
+        run::run(&self.prepared, &options, report)
     }
 
-    /// What a result of it means.
+    /// Compares a result of it with the failure.
     ///
     /// # Errors
-    /// The lab could not do its part.
+    /// The result is a lab error.
     pub fn outcome(&self, result: &ScenarioResult) -> Result<Outcome> {
         Ok(match Failure::of(result, &self.reproducer.scenario) {
             Some(now) if now.is_same(&self.reproducer.verdict) => Outcome::Reproduced,
-            Some(now) => Outcome::FailsOtherwise(differs(&self.reproducer.verdict, &now)),
+            Some(now) => Outcome::FailsDifferently(differs(&self.reproducer.verdict, &now)),
             None => match result.status {
                 Status::Passed => Outcome::Passes,
                 Status::Unsupported => Outcome::Unsupported(result.reason.clone()),
-                _ => bail!("`{}` could not be run: {}", result.name, result.reason),
+                _ => bail!("cannot run `{}`: {}", result.name, result.reason),
             },
         })
     }
 }
 
-/// What the lab itself reads a guest's long files by, unless the file has one of its own.
+/// Adds the workload by which the lab reads long files of a guest, unless the reproducer contains it.
 fn bring_reader(root: &Path, place: &Path) -> Result<()> {
     let (from, to) = (root.join(CAT_SOURCE), place.join(CAT_SOURCE));
     if !to.exists() {
-        fs::copy(&from, &to).with_context(|| format!("cannot copy `{}`", from.display()))?;
+        fs::copy(&from, &to)?;
     }
     Ok(())
 }
 
 /// How a failure differs from what it was.
-pub fn differs(then: &Failure, now: &Failure) -> String {
+fn differs(then: &Failure, now: &Failure) -> String {
     let text = |broken: &Broken| match broken {
         Broken::Expectation(item) | Broken::Step(item) => item.text.clone(),
         Broken::Splat { title, .. } => title.clone(),
@@ -213,41 +182,37 @@ pub fn differs(then: &Failure, now: &Failure) -> String {
     };
     let (was, is) = (&then.finding, &now.finding);
     let said = if then.status != now.status {
-        format!("it was {}, and is {}: {is}", then.status, now.status)
+        format!("was {}, now {}: {is}", then.status, now.status)
     } else if text(&then.broken) == text(&now.broken) {
-        format!("the same is broken, but otherwise: it was {was}, and is {is}")
+        format!("the same check fails differently: was {was}, now {is}")
     } else {
-        format!("broken was {}, and is {}: {is}", then.broken, now.broken)
+        format!("was {}, now {}: {is}", then.broken, now.broken)
     };
     printable(&said)
 }
 
-/// A directory for what a reproducer brings; it goes when it is dropped.
-struct Place {
+/// A directory for an unpacked reproducer, removed on drop.
+struct UnpackedFiles {
     directory: TempDir,
-    /// Locked as long as this lab lives.
+    /// Locked as long as this process lives.
     _lock: File,
 }
 
-impl Place {
-    /// A new one in the cache. What labs left there that were killed goes now.
-    fn new(cache: &Cache) -> Result<Place> {
+impl UnpackedFiles {
+    /// Creates a directory in the cache, and removes those that killed labs left there.
+    fn new(cache: &Cache) -> Result<UnpackedFiles> {
         let parent = cache.directory("repro")?;
         for left in fs::read_dir(&parent).into_iter().flatten().flatten() {
             let lock = File::open(left.path().join(LOCK));
             if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
-                // What cannot be removed is in nobody's way.
+                // Directories that cannot be removed do no harm.
                 let _ = fs::remove_dir_all(left.path());
             }
         }
         let failed = || format!("cannot make a directory in `{}`", parent.display());
         let directory = tempfile::tempdir_in(&parent).with_context(failed)?;
-        let lock = directory.path().join(LOCK);
-        // It gets its name when it is locked, so that nobody finds it before.
-        let file = tempfile::NamedTempFile::new_in(directory.path()).with_context(failed)?;
-        flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).with_context(failed)?;
-        let lock = file.persist(lock).with_context(failed)?;
-        Ok(Place { directory, _lock: lock })
+        let lock = locked_file(&directory.path().join(LOCK))?;
+        Ok(UnpackedFiles { directory, _lock: lock })
     }
 
     fn path(&self) -> &Path {
@@ -255,8 +220,8 @@ impl Place {
     }
 }
 
-/// Writes files below `place`. Where they go was checked when they were read.
-fn put<'a>(files: impl Iterator<Item = (&'a String, &'a String)>, place: &Path) -> Result<()> {
+/// Writes files below `place`. Their paths were checked when the reproducer was read.
+pub(super) fn put<'a>(files: impl Iterator<Item = (&'a String, &'a String)>, place: &Path) -> Result<()> {
     for (path, text) in files {
         write(&place.join(path), text.as_bytes())?;
     }
@@ -265,34 +230,34 @@ fn put<'a>(files: impl Iterator<Item = (&'a String, &'a String)>, place: &Path) 
 
 fn write(path: &Path, data: &[u8]) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
-    fs::write(path, data).with_context(|| format!("cannot write `{}`", path.display()))
+    fs::create_dir_all(parent)?;
+    Ok(fs::write(path, data)?)
 }
 
-/// Takes a file that was not inlined from the checkout, if it is the same there.
-fn take(file: &LeftOut, root: &Path, place: &Path) -> Result<()> {
-    let LeftOut { path, why, .. } = file;
+/// Copies a file that was not inlined from the checkout, if it is identical there.
+fn take(file: &ExternalFile, root: &Path, place: &Path) -> Result<()> {
+    let ExternalFile { path, why, .. } = file;
     ensure!(
         !path.starts_with(MODULES),
-        "the reproducer has no `{}`, since {why}; it cannot be had from elsewhere",
+        "the reproducer does not contain `{}`: {why}; it is not available elsewhere",
         path.escape_debug()
     );
     let own = root.join(path);
-    let lacking = || format!("the reproducer has no `{}`, since {why}", path.escape_debug());
+    let lacking = || format!("the reproducer does not contain `{}`: {why}", path.escape_debug());
     let size = fs::metadata(&own).with_context(lacking)?.len();
-    ensure!(size == file.bytes, "{}, and here it has {size} bytes, not {}", lacking(), file.bytes);
+    ensure!(size == file.bytes, "{}; in the checkout it has {size} bytes, not {}", lacking(), file.bytes);
     let data = fs::read(&own).with_context(lacking)?;
     ensure!(
         hex(&Sha256::digest(&data)) == file.sha256,
-        "{}, and here it is another one; check out what its SHA-256 is {} in",
+        "{}; in the checkout it is different; check out a commit with its SHA-256 {}",
         lacking(),
         file.sha256.escape_debug()
     );
     write(&place.join(path), &data)
 }
 
-/// Puts the description of a kernel that the file does not bring beside the others, for the reproducer of
-/// what fails now. Where it has none, that one is not written, and a note says so.
+/// Adds the description of a kernel that the reproducer does not contain, for the reproducer of a new
+/// failure. Without a description that one is not written, and a note says so.
 fn describe(kernel: &Kernel, root: &Path, place: &Path) {
     for name in kernel.spec.files() {
         if let Ok(data) = fs::read(root.join("kernels").join(&name)) {
@@ -301,18 +266,25 @@ fn describe(kernel: &Kernel, root: &Path, place: &Path) {
     }
 }
 
-fn own_kernel(cache: &Cache, reproducer: &Reproducer, place: &Path, progress: &Progress) -> Result<Kernel> {
-    let name = &reproducer.kernel.name;
-    let other = "the kernel that it failed on cannot be had; run it on another one with --kernel";
-    let version = match &reproducer.kernel.source {
-        Origin::Exactly(version) => version,
-        Origin::Tree(label) => {
-            bail!("{other} or --kernel-tree: it was built from a working tree ({})", label.escape_debug())
-        }
-    };
-    let spec = KernelSpec::load(place, name)?;
-    trust::check(&spec).context(other)?;
-    kernel::build_exactly(cache, place, name, version, progress).context(other)
+/// The advice if the kernel of a reproducer cannot be used.
+const OTHER_KERNEL: &str =
+    "the kernel that it failed on is not available; run it on a different one with --kernel";
+
+/// Returns the description of the kernel that a reproducer names, from its files below `root`.
+pub(super) fn own_kernel_spec(root: &Path, reproducer: &Reproducer) -> Result<KernelSpec> {
+    if let Origin::Tree(label) = &reproducer.kernel.source {
+        bail!("{OTHER_KERNEL} or --kernel-tree: it was built from a working tree ({})", label.escape_debug());
+    }
+    let spec = KernelSpec::load(root, &reproducer.kernel.name)?;
+    check_trust(&spec).context(OTHER_KERNEL)?;
+    Ok(spec)
+}
+
+/// Builds the kernel that a reproducer names, by its description in the lab's checkout.
+fn own_kernel(lab: &Lab, reproducer: &Reproducer) -> Result<Kernel> {
+    let spec = own_kernel_spec(&lab.root, reproducer)?;
+    let (Origin::Pinned(version) | Origin::Tree(version)) = &reproducer.kernel.source;
+    kernel::build_exactly(lab, &spec.name, version).context(OTHER_KERNEL)
 }
 
 #[cfg(test)]
@@ -326,10 +298,10 @@ mod tests {
         let left = cache.directory("repro").unwrap().join("left");
         fs::create_dir(&left).unwrap();
         fs::write(left.join(LOCK), "").unwrap();
-        let used = Place::new(&cache).unwrap();
+        let used = UnpackedFiles::new(&cache).unwrap();
         assert!(!left.exists());
         let path = used.path().to_owned();
-        let other = Place::new(&cache).unwrap();
+        let other = UnpackedFiles::new(&cache).unwrap();
         assert!(path.exists() && path != other.path());
         drop(used);
         assert!(!path.exists());
@@ -339,7 +311,7 @@ mod tests {
     fn what_is_not_inlined_has_to_be_the_same_in_the_checkout() {
         let (root, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = root.path().join("guest/big");
-        let left_out = |path: &str| LeftOut {
+        let left_out = |path: &str| ExternalFile {
             path: path.into(),
             bytes: 1,
             sha256: "e7f6c011776e8db7cd330b54174fd76f7d0216b612387a5ffcfb81e6f0919683".into(),
@@ -347,15 +319,15 @@ mod tests {
         };
         let check = |path: &str, expect: &str| {
             let error = format!("{:#}", take(&left_out(path), root.path(), place.path()).unwrap_err());
-            assert!(error.contains(expect) && error.contains("since it is large"), "{error}");
+            assert!(error.contains(expect) && error.contains(": it is large"), "{error}");
         };
         check("guest/big", "No such file");
         fs::create_dir(root.path().join("guest")).unwrap();
         fs::write(&path, "12").unwrap();
-        check("guest/big", "here it has 2 bytes, not 1");
+        check("guest/big", "in the checkout it has 2 bytes, not 1");
         fs::write(&path, "7").unwrap();
-        check("guest/big", "here it is another one");
-        check("modules/mine/big", "cannot be had from elsewhere");
+        check("guest/big", "in the checkout it is different");
+        check("modules/mine/big", "not available elsewhere");
         fs::write(&path, "6").unwrap();
         take(&left_out("guest/big"), root.path(), place.path()).unwrap();
         assert_eq!(fs::read(place.path().join("guest/big")).unwrap(), b"6");

@@ -1,22 +1,20 @@
-//! The machine of a coming turn, restored while another still runs, so that its turn can begin at
-//! once.
+//! Restores the machine of a coming turn while another one runs, so that its turn can start at once.
 //!
-//! One thread does so for a whole run: QEMU dies with the thread that started it, so that thread
-//! has to outlive the workers. A machine is promised before it is restored; a worker that comes
-//! too early waits for it instead of restoring a second one. There is one of a kind at most, and it
-//! sleeps until it is taken.
+//! One thread does this for a whole run: QEMU dies with the thread that started it, so that thread
+//! must outlive the workers. A machine is promised before it is restored; a worker that comes too
+//! early waits for it instead of restoring a second one. There is at most one machine of each kind,
+//! and it stays stopped until it is taken.
 //!
-//! Nothing that goes wrong here is an error. The turn comes without a machine then, restores its
-//! own, and says what it has to say.
+//! A failure here is not an error: the turn then restores its own machine, and reports any error
+//! of that.
 
 use super::{
     Prepared,
-    boot::restored_spec,
-    schedule::{Schedule, Turn},
+    schedule::{Schedule, ScheduledRun},
 };
 use crate::{
-    machine::{Asleep, Death, Machine, MachineSpec},
-    report,
+    machine::{Death, Machine, MachineSpec, StandbyMachine, restored_spec},
+    results,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -30,75 +28,79 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How many turns are looked through for one that takes a restored machine. The others, of which
-/// there is no end in some runs, boot their own or need none.
+/// The number of coming turns that are searched for one that takes a restored machine. The others
+/// boot their own or need none; in an endless run these may be all.
 const SIGHT: usize = 16;
 
-/// Machines that are alike.
+/// A kind of machine: those of one kind are interchangeable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
-    /// The kernel's place in the list.
+pub(super) struct MachineKind {
+    /// The index of the kernel.
     pub(super) kernel: usize,
-    /// Whether the module that hooks functions is in.
+    /// Whether the module that hooks functions is loaded.
     pub(super) hooks: bool,
 }
 
-impl Kind {
-    /// How many there are of each kernel.
+impl MachineKind {
+    /// The number of kinds per kernel.
     const EACH: usize = 2;
 
     fn index(self) -> usize {
-        self.kernel * Kind::EACH + usize::from(self.hooks)
+        self.kernel * MachineKind::EACH + usize::from(self.hooks)
     }
 }
 
 /// The machines of coming turns.
-pub(super) struct Ahead<'a> {
+pub(super) struct RestoreAhead<'a> {
     prepared: &'a Prepared,
-    /// The run's.
+    /// The directory of the run.
     directory: &'a Path,
-    /// To the thread that restores; nothing where there is none.
+    /// To the thread that restores, if it runs.
     orders: Mutex<Option<Sender<Order>>>,
-    /// For each kind what was ordered and not taken yet.
+    /// For each kind, the machine that was ordered and not yet taken.
     promised: Vec<Mutex<Option<Receiver<Ready>>>>,
     taken: AtomicUsize,
 }
 
 /// A machine to restore.
 struct Order {
-    kind: Kind,
+    kind: MachineKind,
     reply: Sender<Ready>,
 }
 
-/// A machine and, while it has no scenario, its files.
+/// A restored machine, and its directory until a scenario takes it.
 struct Ready {
-    machine: Asleep,
+    machine: StandbyMachine,
     _directory: TempDir,
     spec: MachineSpec,
 }
 
-/// The thread that restores, until this is dropped; it leaves no machine behind.
-pub(super) struct Restorer<'a>(&'a Ahead<'a>);
+/// Keeps the thread that restores running. Dropping it ends the thread and discards its machines.
+pub(super) struct Restorer<'a>(&'a RestoreAhead<'a>);
 
-/// Whether restoring ahead saves time. It does where a CPU is idle for part of the time, and costs
-/// nothing with a job a CPU: two jobs on two cores took 13.3 s for 60 scenarios with it and 13.7 s
-/// without (medians of three). With more jobs the CPUs are never idle.
-pub(super) fn pays(jobs: usize, cpus: usize) -> bool {
+/// Returns whether restoring ahead saves time, which it does if a CPU is idle part of the time. With
+/// one job per CPU it costs nothing: two jobs on two cores took 13.3 s for 60 scenarios with it and
+/// 13.7 s without (medians of three). With more jobs the CPUs are never idle.
+pub(super) fn is_worthwhile(jobs: usize, cpus: usize) -> bool {
     jobs <= cpus
 }
 
-/// The kind of machine of the first turn from number `next` on that takes a restored one. `kind` knows
-/// it of a turn; `None` if that one takes none.
-pub(super) fn coming(schedule: &Schedule, next: usize, kind: impl Fn(Turn) -> Option<Kind>) -> Option<Kind> {
+/// Returns the kind of machine for the first turn, from number `next` on, that takes a restored one.
+/// `kind` returns that of a turn, or `None` if the turn takes none.
+pub(super) fn next_kind(
+    schedule: &Schedule,
+    next: usize,
+    kind: impl Fn(ScheduledRun) -> Option<MachineKind>,
+) -> Option<MachineKind> {
     (next..next.saturating_add(SIGHT)).map_while(|number| schedule.turn(number)).find_map(kind)
 }
 
-impl<'a> Ahead<'a> {
-    /// None yet, and none to come until [`Ahead::start`].
-    pub(super) fn new(prepared: &'a Prepared, directory: &'a Path) -> Ahead<'a> {
-        let kinds = prepared.kernels.len() * Kind::EACH;
+impl<'a> RestoreAhead<'a> {
+    /// Restores nothing until [`RestoreAhead::start`] is called.
+    pub(super) fn new(prepared: &'a Prepared, directory: &'a Path) -> RestoreAhead<'a> {
+        let kinds = prepared.kernels.len() * MachineKind::EACH;
         let promised = (0..kinds).map(|_| Mutex::default()).collect();
-        Ahead { prepared, directory, orders: Mutex::default(), promised, taken: AtomicUsize::new(0) }
+        RestoreAhead { prepared, directory, orders: Mutex::default(), promised, taken: AtomicUsize::new(0) }
     }
 
     /// Starts the thread that restores.
@@ -109,8 +111,8 @@ impl<'a> Ahead<'a> {
         }
         scope.spawn(move || {
             for order in inbox {
-                // Dropped without an answer, the order is known to have failed; and an answer that
-                // nobody waits for any more is dropped here.
+                // An order that is dropped without a reply has failed. A reply that no one waits for
+                // any longer is dropped here.
                 if let Ok(ready) = self.restore(order.kind) {
                     let _ = order.reply.send(ready);
                 }
@@ -119,13 +121,13 @@ impl<'a> Ahead<'a> {
         Restorer(self)
     }
 
-    /// How many machines were taken.
+    /// Returns the number of machines that were taken.
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// Has a machine of this kind restored, unless there is one already.
-    pub(super) fn order(&self, kind: Kind) {
+    /// Orders a machine of this kind, unless there is one already.
+    pub(super) fn order(&self, kind: MachineKind) {
         let (Ok(orders), Ok(mut promised)) = (self.orders.lock(), self.promised[kind.index()].lock()) else {
             return;
         };
@@ -135,8 +137,13 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// The machine for a turn: the one that was restored ahead, or as good a one.
-    pub(super) fn machine(&self, kind: Kind, spec: &MachineSpec, place: &Path) -> Result<Machine, Death> {
+    /// Returns the machine for a turn: the one that was restored ahead, or else a new one.
+    pub(super) fn machine(
+        &self,
+        kind: MachineKind,
+        spec: &MachineSpec,
+        place: &Path,
+    ) -> Result<Machine, Death> {
         match self.take(kind, spec, place) {
             Some(machine) => {
                 self.taken.fetch_add(1, Ordering::SeqCst);
@@ -146,18 +153,19 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    fn take(&self, kind: Kind, spec: &MachineSpec, place: &Path) -> Option<Machine> {
+    fn take(&self, kind: MachineKind, spec: &MachineSpec, place: &Path) -> Option<Machine> {
         let promised = self.promised[kind.index()].lock().ok()?.take()?;
         let mut ready = promised.recv().ok().filter(|ready| ready.spec == *spec)?;
         ready.machine.move_to(place).ok()?;
-        ready.machine.wake().ok()
+        ready.machine.resume().ok()
     }
 
-    fn restore(&self, kind: Kind) -> Result<Ready> {
+    fn restore(&self, kind: MachineKind) -> Result<Ready> {
         let Prepared { kernels, guest, snapshots, .. } = self.prepared;
-        let directory = report::partial(self.directory)?;
+        let directory = results::partial(self.directory)?;
         let spec = restored_spec(&kernels[kind.kernel], guest, kind.hooks)?;
-        let machine = Asleep::restore(&spec, snapshots, directory.path()).context("no snapshot is there")?;
+        let machine =
+            StandbyMachine::restore(&spec, snapshots, directory.path()).context("there is no snapshot")?;
         Ok(Ready { machine, _directory: directory, spec })
     }
 }
@@ -168,7 +176,7 @@ impl Drop for Restorer<'_> {
             *orders = None;
         }
         for promised in &self.0.promised {
-            // A machine goes with its promise; one that is still being restored, when it is.
+            // Dropping the promise discards the machine; one that is still being restored, afterwards.
             let _ = promised.lock().map(|mut promised| promised.take());
         }
     }
@@ -182,17 +190,17 @@ mod tests {
     #[test]
     fn more_jobs_than_cpus_leave_no_time_to_restore_ahead() {
         for (jobs, cpus, expect) in [(1, 1, true), (1, 2, true), (2, 2, true), (3, 2, false), (3, 4, true)] {
-            assert_eq!(pays(jobs, cpus), expect, "{jobs} jobs on {cpus} CPUs");
+            assert_eq!(is_worthwhile(jobs, cpus), expect, "{jobs} jobs on {cpus} CPUs");
         }
     }
 
     #[test]
     fn the_next_turn_that_takes_a_restored_machine_says_which() {
-        // Each case's kernel, if it takes a machine; each starts in the order of the list.
+        // The kernel of each case that takes a machine; cases start in the order of the list.
         let check = |cases: &[Option<usize>], rounds, next, expect: Option<usize>| {
             let schedule = Schedule::heaviest_first(&vec![Weight::Unknown; cases.len()], rounds);
-            let kind = |kernel: usize| Kind { kernel, hooks: kernel == 1 };
-            let found = coming(&schedule, next, |turn| cases[turn.case].map(kind));
+            let kind = |kernel: usize| MachineKind { kernel, hooks: kernel == 1 };
+            let found = next_kind(&schedule, next, |turn| cases[turn.case].map(kind));
             assert_eq!(found, expect.map(kind), "{cases:?} from {next}");
         };
         check(&[Some(0), Some(1)], Rounds::One, 0, Some(0));

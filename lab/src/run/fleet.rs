@@ -1,37 +1,37 @@
-//! Kernels × scenarios → the jobs of a fleet: on how many machines each kernel's scenarios run.
+//! Kernels × scenarios → the jobs of a fleet: each kernel's scenarios, split over several machines.
 
-use super::times::Times;
+use crate::results::Times;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What a scenario is taken to need where nothing is known of any.
+/// The assumed time of each scenario if no times are known, in seconds.
 const UNKNOWN_SECONDS: f64 = 1.0;
 
-/// One part of one kernel's scenarios, on a machine of its own.
+/// One part of one kernel's scenarios, for one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
     /// The kernel's name.
     pub kernel: String,
-    /// Which part, as `--shard` takes it.
+    /// The part, in the format of `--shard`.
     pub shard: String,
-    /// A name for files and people, without a slash: `6.12-1-of-2`.
+    /// A name for files and job lists, without a slash: `6.12-1-of-2`.
     pub name: String,
-    /// How long it is expected to take, in whole seconds, without what is built before.
+    /// The expected time in whole seconds, without builds.
     pub seconds: u64,
 }
 
-/// How the scenarios of a kernel are to be split.
+/// The split of a kernel's scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Split {
-    /// Into so many parts; otherwise as many as it takes for `target`.
+    /// The number of parts; `None` for as many as `target` requires.
     pub shards: Option<usize>,
-    /// How long a part may take.
+    /// The maximum time of a part.
     pub target: Duration,
-    /// How many guests run side by side on a machine.
+    /// The number of guests that run in parallel on a machine.
     pub guests: usize,
 }
 
-/// The jobs of one kernel.
+/// Returns the jobs of one kernel.
 pub fn jobs(kernel: &str, scenarios: &[&str], times: &Times, split: Split) -> Vec<Job> {
     let total = total_seconds(&scenarios.iter().map(|name| times.get(kernel, name)).collect::<Vec<_>>());
     let alone = total / split.guests.max(1) as f64;
@@ -47,7 +47,7 @@ pub fn jobs(kernel: &str, scenarios: &[&str], times: &Times, split: Split) -> Ve
     (1..=of).map(job).collect()
 }
 
-/// What has no time counts as the mean of what has one.
+/// Adds up the times. A scenario without one counts as the mean of the others.
 fn total_seconds(times: &[Option<f64>]) -> f64 {
     let known: Vec<f64> = times.iter().flatten().copied().collect();
     let mean =
@@ -55,7 +55,7 @@ fn total_seconds(times: &[Option<f64>]) -> f64 {
     times.iter().map(|time| time.unwrap_or(mean)).sum()
 }
 
-/// Words as a shell reads them back.
+/// Joins words to a command line, quoted for a shell.
 pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = |word: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
@@ -84,12 +84,12 @@ mod tests {
             assert_eq!(jobs[last - 1].shard, format!("{last}/{last}"));
             assert_eq!(jobs[0].name, format!("6.12-1-of-{last}"));
         };
-        // Nothing is known: 1 s each, two at a time.
+        // No times are known: 1 s each, two at a time.
         check(600, None, 300, (1, 300));
         check(600, None, 299, (2, 150));
         check(600, None, 60, (5, 60));
         check(600, Some(3), 300, (3, 100));
-        // No more parts than scenarios, and always one.
+        // At most one part per scenario, and at least one.
         check(4, Some(9), 300, (4, 1));
         check(0, None, 300, (1, 0));
     }

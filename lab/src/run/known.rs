@@ -1,12 +1,15 @@
-//! A result, in view of the bugs that its kernel is known to have: `bugs:` of its description.
+//! Compares a result with the known bugs of its kernel: `bugs:` of its description.
 //!
-//! The list has to be true, as that of the selftests has to: what it says fails has to fail, and to
-//! say what the list says it says. Whoever only wants to know what a scenario came to, as to find
-//! the commit that broke it, does not ask here.
+//! The list must be accurate, like that of the selftests: a listed scenario must fail, and the reason
+//! must contain the listed text. Callers that need the plain result, such as a bisection, do not use
+//! this module.
 
-use crate::{kernel::KernelSpec, report::ScenarioResult, verdict::Status};
+use crate::{
+    kernel::KernelSpec,
+    results::{ScenarioResult, Status},
+};
 
-/// What `result` comes to on a kernel of which `spec` tells the bugs.
+/// Returns `result` with the known bugs of the kernel, listed in `spec`, taken into account.
 pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioResult {
     let Some(says) = spec.bugs.get(&result.name) else { return result };
     let listed = format!("`bugs` of `kernels/{}.yaml`", spec.name);
@@ -16,18 +19,18 @@ pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioRes
         }
         Status::Passed => ScenarioResult {
             status: Status::Failed,
-            reason: format!("passed unexpectedly: its entry in {listed} can go"),
+            reason: format!("passed unexpectedly: remove its entry from {listed}"),
             ..result
         },
         Status::Unsupported => ScenarioResult {
             status: Status::Failed,
-            reason: format!("{listed} has it, and it did not run: {}", result.reason),
+            reason: format!("did not run, but is listed in {listed}: {}", result.reason),
             ..result
         },
-        // It stays what it is, and says why that is not the known bug.
+        // The status stays, with a note that this is not the known bug.
         _ => {
             let mut result = result;
-            result.notes.push(format!("{listed} has it as failing with `{says}`, which is not what it said"));
+            result.notes.push(format!("failed differently from its entry in {listed}: expected `{says}`"));
             result
         }
     }
@@ -36,17 +39,17 @@ pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioRes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::result;
+    use crate::results::fixture::result;
 
     fn check(status: Status, reason: &str, expect: Status, says: &str) {
         let text = "summary: s\nfragments: []\nsource: { tree: /l }\nbugs: { bugs/a: is 7 }";
-        let spec = KernelSpec { name: "6.1".into(), ..serde_yaml::from_str(text).unwrap() };
+        let spec = KernelSpec { name: "6.1".into(), ..crate::yaml::from_str(text).unwrap() };
         let found = ScenarioResult { reason: reason.into(), ..result("bugs/a", status) };
         let found = in_view_of_bugs(&spec, found);
         assert_eq!(found.status, expect, "{status}: {reason}");
         let told = format!("{}\n{}", found.reason, found.notes.join("\n"));
         assert!(told.contains(says), "{status}: {told}");
-        // The list is of this scenario alone.
+        // Other scenarios are not affected.
         let other = ScenarioResult { reason: reason.into(), ..result("bugs/b", status) };
         let other = in_view_of_bugs(&spec, other);
         assert_eq!((other.status, other.reason.as_str(), other.notes.len()), (status, reason, 0));
@@ -60,15 +63,15 @@ mod tests {
             Status::Failed,
             "value is 8",
             Status::Failed,
-            &format!("{entry} has it as failing with `is 7`"),
+            &format!("failed differently from its entry in {entry}: expected `is 7`"),
         );
         check(
             Status::Passed,
             "",
             Status::Failed,
-            &format!("passed unexpectedly: its entry in {entry} can go"),
+            &format!("passed unexpectedly: remove its entry from {entry}"),
         );
-        check(Status::Unsupported, "no BTF", Status::Failed, "it did not run: no BTF");
-        check(Status::Panic, "is 7", Status::Panic, "which is not what it said");
+        check(Status::Unsupported, "no BTF", Status::Failed, "did not run, but is listed in");
+        check(Status::Panic, "is 7", Status::Panic, "failed differently");
     }
 }

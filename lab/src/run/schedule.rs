@@ -1,53 +1,64 @@
-//! Cases and rounds → [`Schedule`]: which case runs when, and where its result stands.
+//! Cases and rounds → [`Schedule`]: the order in which cases run, and the position of each result.
 //!
-//! A pure function of its inputs. A round is every case once; rounds follow each other without a
-//! pause between them. Within a round those that run alone start first, when no other has to come to an
-//! end for them, and then those that took longest the last time, so that no long one is left over at the
-//! end; results stand in the order of the cases all the same.
-//! A shuffled round starts, and lists, its cases in an order that the seed alone decides.
+//! A pure function of its inputs. A round runs every case once; rounds follow each other without a
+//! pause. Within a round, cases that run alone start first, when no others must end for them. Then come
+//! those that took longest last time, so that no long one is left for the end. The results are in the
+//! order of the cases regardless.
+//! A shuffled round starts and lists its cases in an order that depends only on the seed.
 
 use std::cmp::Ordering;
 
-/// One scenario on one kernel, by its places in the lists of [`super::Options`].
+/// One scenario on one kernel, by their indices in the [selection](super::select::Selection).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// Which kernel.
+    /// The index of the kernel.
     pub kernel: usize,
-    /// Which scenario.
+    /// The index of the scenario.
     pub scenario: usize,
 }
 
 impl Case {
-    /// Every scenario on every kernel, kernel by kernel.
+    /// Returns every scenario on every kernel, kernel by kernel.
     pub fn all(kernels: usize, scenarios: usize) -> Vec<Case> {
         let of_kernel = move |kernel| (0..scenarios).map(move |scenario| Case { kernel, scenario });
         (0..kernels).flat_map(of_kernel).collect()
     }
 }
 
-/// What is known of a case before it runs.
+/// The weight of a case, which determines when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Weight {
-    /// So many seconds, the last time.
+    /// It took this many seconds last time.
     Took(f64),
-    /// It never ran: it may be the longest of all.
+    /// It never ran, and may be the longest of all.
     Unknown,
-    /// No other runs meanwhile.
+    /// No other case may run at the same time.
     Alone,
 }
 
-/// How often each case runs.
+/// The number of runs of each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// Once; results carry no number.
+    /// One; the results have no number.
     One,
-    /// So often.
+    /// This many.
     Count(u32),
-    /// Until something ends the run.
+    /// Any number, until something ends the run.
     Endless,
 }
 
-/// Who runs when.
+impl Rounds {
+    /// Returns the number of runs of this many cases in total, unless it is unlimited.
+    pub fn runs(self, cases: usize) -> Option<usize> {
+        match self {
+            Rounds::One => Some(cases),
+            Rounds::Count(count) => Some(cases * count as usize),
+            Rounds::Endless => None,
+        }
+    }
+}
+
+/// The order in which cases run.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     cases: usize,
@@ -64,29 +75,29 @@ enum Order {
 
 /// One run of one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Which case.
+pub struct ScheduledRun {
+    /// The index of the case.
     pub case: usize,
-    /// Where its result stands in the list of results.
+    /// The position of its result in the list of results.
     pub place: usize,
-    /// Which repeat it is, from 1; `None` if there is only one round.
+    /// The number of the repeat, from 1; `None` if there is only one round.
     pub repeat: Option<u32>,
 }
 
 impl Schedule {
-    /// The heaviest first.
+    /// Returns a schedule that starts the heaviest cases first.
     pub fn heaviest_first(weights: &[Weight], rounds: Rounds) -> Schedule {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|&a, &b| weights[b].partial_cmp(&weights[a]).unwrap_or(Ordering::Equal));
         Schedule { cases: weights.len(), rounds, order: Order::Heaviest(order) }
     }
 
-    /// In an order that `seed` decides, another one in each round.
+    /// Returns a schedule in an order determined by `seed`, which differs from round to round.
     pub fn shuffled(cases: usize, seed: u64, rounds: Rounds) -> Schedule {
         Schedule { cases, rounds, order: Order::Shuffled(seed) }
     }
 
-    /// How many turns there are; `None` if there is no end to them.
+    /// Returns the number of turns; `None` if it is unlimited.
     pub fn turns(&self) -> Option<usize> {
         match self.rounds {
             Rounds::One => Some(self.cases),
@@ -96,8 +107,8 @@ impl Schedule {
         }
     }
 
-    /// The turn that starts as number `number`, from 0.
-    pub fn turn(&self, number: usize) -> Option<Turn> {
+    /// Returns turn `number`, counted from 0 in the order of starts.
+    pub fn turn(&self, number: usize) -> Option<ScheduledRun> {
         if self.cases == 0 || self.turns().is_some_and(|turns| number >= turns) {
             return None;
         }
@@ -108,12 +119,12 @@ impl Schedule {
             Order::Shuffled(seed) => (permutation(self.cases, *seed, round as u64)[within], within),
         };
         let repeat = (self.rounds != Rounds::One).then_some(repeat);
-        Some(Turn { case, place: round * self.cases + place, repeat })
+        Some(ScheduledRun { case, place: round * self.cases + place, repeat })
     }
 }
 
-/// The numbers below `count` in an order that `seed` and `round` decide: Fisher and Yates with
-/// SplitMix64, written out so that a seed means the same order for ever.
+/// Returns the numbers below `count` in an order determined by `seed` and `round`: a Fisher-Yates
+/// shuffle with SplitMix64, written out so that a seed always means the same order.
 fn permutation(count: usize, seed: u64, round: u64) -> Vec<usize> {
     let mut state = seed ^ round.wrapping_mul(0xd6e8_feb8_6659_fd93);
     let mut next = || {
@@ -182,7 +193,7 @@ mod tests {
         for round in [first, second] {
             assert_eq!(round.iter().copied().collect::<BTreeSet<_>>().len(), 20);
         }
-        // What a seed means does not change with the lab's version.
+        // A seed means the same order in every version of the lab.
         assert_eq!(permutation(5, 1, 0), [2, 1, 4, 3, 0]);
     }
 

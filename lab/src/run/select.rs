@@ -1,39 +1,41 @@
-//! Kernels × scenarios → [`Selection`]: the cases that a run is of.
+//! Kernels × scenarios → [`Selection`]: the cases of a run.
 
 use super::{
     schedule::Case,
     shard::{self, Shard},
-    times::{Times, stored_results},
 };
-use crate::scenario::{Found, Scenario};
+use crate::{
+    results::{Times, stored_results},
+    scenario::{Scenario, ScenarioFile},
+};
 use anyhow::Result;
 use std::{collections::BTreeSet, path::Path};
 
-/// What a run is of.
+/// The kernels, scenarios and cases of a run.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Names of `kernels/*.yaml`, each needed by a case.
+    /// The names of `kernels/*.yaml`, each needed by a case.
     pub kernels: Vec<String>,
     /// The scenarios, parsed.
-    pub scenarios: Vec<(Found, Scenario)>,
-    /// Which scenario runs on which kernel, in the order of the results.
+    pub scenarios: Vec<(ScenarioFile, Scenario)>,
+    /// The combinations of scenario and kernel to run, in the order of the results.
     pub cases: Vec<Case>,
 }
 
 impl Selection {
-    /// Every scenario on every kernel.
-    pub fn all(kernels: Vec<String>, scenarios: Vec<(Found, Scenario)>) -> Selection {
+    /// Selects every scenario on every kernel.
+    pub fn all(kernels: Vec<String>, scenarios: Vec<(ScenarioFile, Scenario)>) -> Selection {
         let cases = Case::all(kernels.len(), scenarios.len());
         Selection { kernels, scenarios, cases }
     }
 
-    /// The names of a case's kernel and scenario.
+    /// Returns the names of a case's kernel and scenario.
     pub fn names(&self, case: Case) -> (&str, &str) {
         (&self.kernels[case.kernel], &self.scenarios[case.scenario].0.name)
     }
 
-    /// Keeps one part of several, split by `times`. Gives back the name of the split, which all
-    /// parts have to have in common.
+    /// Keeps one part of several, split by `times`. Returns the name of the split, which must be the
+    /// same for all parts.
     pub fn keep_shard(&mut self, shard: Shard, times: &Times) -> String {
         let weighed = |&case: &Case| {
             let (kernel, scenario) = self.names(case);
@@ -46,7 +48,7 @@ impl Selection {
         split
     }
 
-    /// Keeps what failed, by kernel and scenario. Gives back what of it is not selected at all.
+    /// Keeps the cases in `wanted`, pairs of kernel and scenario. Returns the pairs that are not selected.
     pub fn keep(&mut self, wanted: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
         let mut missing = wanted.clone();
         let cases = std::mem::take(&mut self.cases);
@@ -61,7 +63,7 @@ impl Selection {
         missing.into_iter().collect()
     }
 
-    /// A kernel that no case runs on need not be built.
+    /// Drops kernels without cases, which need not be built.
     fn drop_unneeded_kernels(&mut self) {
         let needed: BTreeSet<usize> = self.cases.iter().map(|case| case.kernel).collect();
         let place = |kernel: usize| needed.range(..kernel).count();
@@ -70,9 +72,9 @@ impl Selection {
     }
 }
 
-/// A scenario whose name is that of a directory of another one: the files of one would be in the way
-/// of the other's.
-pub fn nested(scenarios: &[(Found, Scenario)]) -> Option<(&str, &str)> {
+/// Returns two scenarios whose result directories would overlap: the name of the first is that of a
+/// directory of the second.
+pub fn nested(scenarios: &[(ScenarioFile, Scenario)]) -> Option<(&str, &str)> {
     let names: BTreeSet<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
     names.iter().find_map(|name| {
         let outer = name.match_indices('/').find_map(|(end, _)| names.get(&name[..end]))?;
@@ -80,7 +82,7 @@ pub fn nested(scenarios: &[(Found, Scenario)]) -> Option<(&str, &str)> {
     })
 }
 
-/// Kernel and scenario of all that did not end well in the run stored in `directory`.
+/// Returns kernel and scenario of every bad result of the run stored in `directory`.
 pub fn failed(directory: &Path) -> Result<BTreeSet<(String, String)>> {
     let results = stored_results(directory)?.scenarios.into_iter();
     let failed = results.filter(|result| !result.status.is_good());
@@ -90,13 +92,13 @@ pub fn failed(directory: &Path) -> Result<BTreeSet<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::fixture::{result, results},
-        verdict::Status,
+    use crate::results::{
+        Status,
+        fixture::{result, results},
     };
 
-    fn scenario(name: &str) -> (Found, Scenario) {
-        let found = Found { name: name.to_owned(), path: name.into() };
+    fn scenario(name: &str) -> (ScenarioFile, Scenario) {
+        let found = ScenarioFile { name: name.to_owned(), path: name.into() };
         (found, Scenario::parse(Path::new(name), "summary: x\nsteps: [read: trace]\n").unwrap())
     }
 

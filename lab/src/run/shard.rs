@@ -1,13 +1,13 @@
 //! A part of a run for one machine of a fleet: `--shard 2/5`.
 //!
-//! The split is a pure function of the names and the given weights, in whole milliseconds: every
-//! machine that is given the same comes to the same split, whatever it measured itself. Each name
-//! is in exactly one shard.
+//! The split is a pure function of the names and the given weights, in whole milliseconds: all
+//! machines compute the same split from the same input, whatever times they measured themselves.
+//! Each name is in exactly one shard.
 
 use crate::cache::KeyBuilder;
 use std::{cmp::Reverse, str::FromStr};
 
-/// Which part, of how many.
+/// A part of a split: its number, and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 1.
@@ -15,7 +15,7 @@ pub struct Shard {
     of: usize,
 }
 
-/// The most shards there may be.
+/// The maximum number of shards.
 const SHARDS_MAX: usize = 10_000;
 
 impl FromStr for Shard {
@@ -37,12 +37,13 @@ impl std::fmt::Display for Shard {
     }
 }
 
-/// What is split: its name, and how long it takes in seconds, if that is known.
+/// An item to split: the names of its kernel and scenario, and its time in seconds, if known.
 pub type Weighed<'a> = ((&'a str, &'a str), Option<f64>);
 
 impl Shard {
-    /// Which of `items` are this shard's, in their order. The longest goes first, always to the
-    /// shard that has least so far; what has no time counts as the mean of those that have one.
+    /// Returns the indices of this shard's `items`, in their order. Items are assigned longest first,
+    /// each to the shard with the least time so far; one without a time counts as the mean of the
+    /// others.
     pub fn pick(self, items: &[Weighed<'_>]) -> Vec<usize> {
         let known: Vec<u64> = items.iter().filter_map(|(_, seconds)| seconds.map(milliseconds)).collect();
         let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(1).max(1);
@@ -63,8 +64,8 @@ impl Shard {
     }
 }
 
-/// A short name of what is split and by which weights, whatever its order: machines that show the
-/// same one have the same split, so that together they run everything.
+/// Returns a short name of the items and their weights, independent of their order. Machines that
+/// print the same name have the same split, and together run everything.
 pub fn fingerprint(items: &[Weighed<'_>]) -> String {
     let mut items = items.to_vec();
     items.sort_by_key(|item| item.0);
@@ -77,8 +78,8 @@ pub fn fingerprint(items: &[Weighed<'_>]) -> String {
     key.as_str().trim_start_matches('-').chars().take(8).collect()
 }
 
-/// At least one: what takes no time still goes round by round to all shards. At most about a day,
-/// so that no sum is too large.
+/// Converts to milliseconds. At least one, so that items that take no time are also spread over all
+/// shards; at most about a day, so that no sum overflows.
 fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round().clamp(1.0, 1e8) as u64
 }
@@ -119,7 +120,7 @@ mod tests {
         let items = [("a", Some(1.0)), ("b", Some(3.0)), ("c", Some(1.0)), ("d", Some(1.0))];
         assert_eq!(pick("1/2", &items), ["b"]);
         assert_eq!(pick("2/2", &items), ["a", "c", "d"]);
-        // What has no time counts as much as the mean, 2 s here.
+        // An item without a time counts as the mean, here 2 s.
         let items = [("a", Some(1.0)), ("b", Some(3.0)), ("c", None)];
         assert_eq!(pick("1/2", &items), ["b"]);
         assert_eq!(pick("2/2", &items), ["a", "c"]);

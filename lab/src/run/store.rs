@@ -1,10 +1,11 @@
-//! What a run has found so far: told in order, and on disk the moment it is there.
+//! The results of a run so far: returned in the order of the list, and written to disk immediately.
 
 use super::{Options, Prepared};
 use crate::{
     host::process::Tool,
     machine::{Accelerator, qemu},
-    report::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
+    report,
+    results::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
 };
 use anyhow::Result;
 use serde_json::value::RawValue;
@@ -14,39 +15,40 @@ use std::{
     time::Instant,
 };
 
-/// The results of a run while it grows.
-pub(super) struct Store<F> {
+/// The results of a run in progress.
+pub(super) struct Store {
     results: Results,
-    /// Every result as JSON, by its place in the list: the file is written anew for each, and to serialize
-    /// all results each time was a quarter of a run of fifteen hundred.
+    /// The number of `results` that [`Store::next`] has returned.
+    returned: usize,
+    /// Every result as JSON, by its position in the list. The file is rewritten for each result, and
+    /// serializing all results each time took a quarter of the time of a run with 1,500 of them.
     texts: BTreeMap<usize, Box<RawValue>>,
     directory: PathBuf,
     started: Instant,
-    /// Results that wait for an earlier one, by their place in the list.
+    /// Results that wait for an earlier one, by their positions in the list.
     waiting: BTreeMap<usize, ScenarioResult>,
-    finished: F,
 }
 
-impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
-    /// An empty one. `finished` sees each result when its turn in the list has come.
-    pub(super) fn new(results: Results, directory: &Path, finished: F) -> Store<F> {
+impl Store {
+    /// A store without results, in a run's directory.
+    pub(super) fn new(results: Results, directory: &Path) -> Store {
         let directory = directory.to_owned();
         let (texts, waiting) = (BTreeMap::new(), BTreeMap::new());
-        Store { results, texts, directory, started: Instant::now(), waiting, finished }
+        Store { results, returned: 0, texts, directory, started: Instant::now(), waiting }
     }
 
-    /// How many results there are.
+    /// Returns the number of results.
     pub(super) fn count(&self) -> usize {
         self.results.scenarios.len() + self.waiting.len()
     }
 
-    /// Takes a result for `place` in the list. `results.json` has it when this returns, also where
-    /// an earlier one is still missing.
+    /// Adds the result at position `place` of the list. When this returns, `results.json` has it, even if an
+    /// earlier one is still missing.
     pub(super) fn add(&mut self, place: usize, result: ScenarioResult) -> Result<()> {
         self.texts.insert(place, serde_json::value::to_raw_value(&result)?);
         self.waiting.insert(place, result);
         while let Some(result) = self.waiting.remove(&self.results.scenarios.len()) {
-            self.take(result);
+            self.results.scenarios.push(result);
         }
         self.update();
         let known = &self.results;
@@ -58,26 +60,29 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
             kernels: known.kernels.clone(),
             scenarios: self.texts.values().collect(),
         };
-        report::write_json(&grown, &self.directory)
+        results::write_json(&grown, &self.directory)
     }
 
-    /// The end: what came behind a gap, because the run was broken off there, still counts.
-    /// `whole` is false if the run was interrupted.
-    pub(super) fn finish(mut self, whole: bool, restored_ahead: usize) -> Result<Results> {
-        for (_, result) in std::mem::take(&mut self.waiting) {
-            self.take(result);
-        }
-        self.results.run.complete = whole;
+    /// Returns the next result, unless an earlier one is still missing.
+    pub(super) fn next(&mut self) -> Option<&ScenarioResult> {
+        let next = self.results.scenarios.get(self.returned)?;
+        self.returned += 1;
+        Some(next)
+    }
+
+    /// Closes the list: results after a gap that an interruption left still count.
+    pub(super) fn close(&mut self) {
+        self.results.scenarios.extend(std::mem::take(&mut self.waiting).into_values());
+    }
+
+    /// Writes the results in every form. `complete` is false if some of it did not run.
+    pub(super) fn finish(mut self, complete: bool, restored_ahead: usize) -> Result<Results> {
+        self.results.run.complete = complete;
         self.results.run.restored_ahead = restored_ahead;
         self.update();
-        report::write_json(&self.results, &self.directory)?;
-        report::write_forms(&self.results, &self.directory)?;
+        results::write_json(&self.results, &self.directory)?;
+        report::write_forms(&self.results, &self.directory, &self.directory)?;
         Ok(self.results)
-    }
-
-    fn take(&mut self, result: ScenarioResult) {
-        (self.finished)(&result, &self.directory);
-        self.results.scenarios.push(result);
     }
 
     fn update(&mut self) {
@@ -85,16 +90,16 @@ impl<F: FnMut(&ScenarioResult, &Path)> Store<F> {
     }
 }
 
-/// The results of a run that has not started.
+/// Returns the results of a run that has not started.
 pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
     let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
     let kernels = prepared.kernels.iter().map(KernelInfo::from);
     Ok(Results {
         schema: SCHEMA,
         run: Run {
-            started: report::now(),
+            started: results::now(),
             seconds: 0.0,
-            first_machine_micros: report::now_micros(),
+            first_machine_micros: results::now_micros(),
             restored_ahead: 0,
             complete: false,
             shuffle: options.shuffle,
@@ -115,9 +120,9 @@ pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::fixture::{result, results},
-        verdict::Status,
+    use crate::results::{
+        Status,
+        fixture::{result, results},
     };
     use std::fs;
 
@@ -128,20 +133,25 @@ mod tests {
     }
 
     #[test]
-    fn results_are_told_in_order_and_stored_at_once() {
+    fn results_are_returned_in_order_and_stored_at_once() {
         let directory = tempfile::tempdir().unwrap();
-        let mut told = Vec::new();
-        let finished = |result: &ScenarioResult, _: &Path| told.push(result.name.clone());
-        let mut store = Store::new(results(Vec::new()), directory.path(), finished);
+        let mut store = Store::new(results(Vec::new()), directory.path());
+        let next = |store: &mut Store| store.next().map(|result| result.name.clone());
         store.add(1, result("b", Status::Passed)).unwrap();
         assert_eq!(stored(directory.path()), ["b"]);
+        assert_eq!(next(&mut store), None);
         store.add(0, result("a", Status::Passed)).unwrap();
         assert_eq!(stored(directory.path()), ["a", "b"]);
         store.add(3, result("d", Status::Failed)).unwrap();
         assert_eq!(store.count(), 3);
+        assert_eq!(
+            [next(&mut store), next(&mut store), next(&mut store)],
+            [Some("a".into()), Some("b".into()), None]
+        );
+        store.close();
+        assert_eq!(next(&mut store), Some("d".into()));
         let results = store.finish(false, 0).unwrap();
         assert!(!results.run.complete);
         assert_eq!(stored(directory.path()), ["a", "b", "d"]);
-        assert_eq!(told, ["a", "b", "d"]);
     }
 }

@@ -1,48 +1,48 @@
-//! The functions of a kernel whose packages do not tell them: a guest of it is asked, once.
+//! Reads the functions of a kernel from a guest, once, if its packages do not list them.
 
-use super::machine_spec;
 use crate::{
-    cache::Cache,
     guest::Guest,
     kernel::Kernel,
-    machine::{Death, Machine, Snapshots},
+    machine::{Death, Machine, Snapshots, machine_spec},
     progress::Progress,
 };
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
 use protocol::{ChildState, Output, Reply, Request, Stdin};
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
-/// No /proc/kallsyms is longer, in bytes.
+/// The maximum size of /proc/kallsyms, in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// How much of the program is pushed at a time, in bytes.
+/// The size of the pieces in which the program is pushed, in bytes.
 const CHUNK: usize = 512 << 10;
 
-/// How much the guest keeps of what was not taken yet, in bytes.
+/// The maximum output that the guest buffers until it is taken, in bytes.
 const UNTAKEN: u32 = 256 << 10;
 
-/// How long the agent may take for one answer, and for how much of it it waits for the program.
+/// The time limit for a reply of the agent, and how long it waits in it for output of the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LISTEN_MILLIS: u32 = 1000;
 
-/// The workload that copies a file to its stdout, where it goes, and its source in a checkout.
+/// The workload that copies a file to its stdout, its path in the guest, and its source in a checkout.
 const CAT: (&str, &str) = ("cat", "/workloads/cat");
 pub(crate) const CAT_SOURCE: &str = "guest/workloads/cat.c";
 
-/// Asks a guest where the kernel's functions are, unless that is known. A guest that does not boot is
-/// told of where a scenario needs one.
+/// Reads the kernel's symbols from a guest, unless they are known. A guest that does not boot is only a
+/// warning here; the scenarios that need one report the error.
 pub(super) fn learn(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots, progress: &Progress) {
     if kernel.knows_functions() {
         return;
     }
-    let _task = progress.task(format!("asking {} for its symbols", kernel.name), None);
-    if let Err(error) = kernel.cache().and_then(|cache| ask(kernel, guest, snapshots, &cache)) {
-        progress.line(format!("warning: cannot tell the functions of {}: {error:#}", kernel.name));
+    let _task = progress.task(format!("reading the symbols of {} in a guest", kernel.name), None);
+    if let Err(error) = ask(kernel, guest, snapshots) {
+        progress.line(format!("warning: cannot determine the functions of {}: {error:#}", kernel.name));
     }
 }
 
-fn ask(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots, cache: &Cache) -> Result<()> {
-    let place = tempfile::tempdir_in(cache.directory("symbols")?).context("cannot make a directory")?;
+fn ask(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots) -> Result<()> {
+    let place =
+        tempfile::tempdir_in(kernel.cache().directory("symbols")?).context("cannot make a directory")?;
     let program = guest.workloads.get(CAT.0).context("there is no workload `cat`")?;
     let mut machine = Machine::pristine(&machine_spec(kernel, guest)?, snapshots, place.path())?;
     push(&mut machine, program)?;
@@ -51,7 +51,7 @@ fn ask(kernel: &Kernel, guest: &Guest, snapshots: &Snapshots, cache: &Cache) -> 
 }
 
 fn push(machine: &mut Machine, program: &Path) -> Result<()> {
-    let data = fs::read(program).with_context(|| format!("cannot read `{}`", program.display()))?;
+    let data = fs::read(program)?;
     let request = |(index, chunk): (usize, &[u8])| Request::Push {
         path: CAT.1.to_owned(),
         mode: 0o755,
@@ -65,10 +65,10 @@ fn push(machine: &mut Machine, program: &Path) -> Result<()> {
     }
 }
 
-/// A file of any length: the agent itself gives no more than the beginning of one.
+/// Reads a file of any length; the agent itself reads only the start of a long one.
 fn read(machine: &mut Machine, path: &str) -> Result<Vec<u8>> {
     let argv = [CAT.1, path].map(str::to_owned).into();
-    // What talks to somebody waits until what it wrote was taken.
+    // With an open stdin, the program blocks until its output was taken.
     let spawn = Request::Spawn { argv, env: Vec::new(), stdin: Stdin::Open, output_max: UNTAKEN };
     let child = match machine.call(&spawn, PATIENCE)? {
         Reply::Started(child) => child,
@@ -105,5 +105,5 @@ fn read(machine: &mut Machine, path: &str) -> Result<Vec<u8>> {
 fn unexpected(reply: &Reply) -> anyhow::Error {
     let mut text = format!("{reply:?}");
     text.truncate(text.floor_char_boundary(80));
-    Death::AgentLost(format!("asked for a file, it answered {text}")).into()
+    Death::AgentLost(format!("unexpected reply while reading a file: {text}")).into()
 }

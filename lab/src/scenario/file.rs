@@ -1,42 +1,44 @@
-//! Scenario files on disk: their names, and reading them.
+//! Scenario files on disk: finding, naming and reading them.
 
 use super::ScenarioError;
+use crate::words::stays_inside;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Read,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 /// A scenario file and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
-    /// The path below `scenarios/` without `.yaml`, as in `probes/eventfd-write`; for a file from
-    /// elsewhere, its own name without `.yaml`.
+pub struct ScenarioFile {
+    /// The path below `scenarios/` without `.yaml`, as in `probes/eventfd-write`; for any other file,
+    /// its file name without `.yaml`.
     pub name: String,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
-/// The largest scenario file there may be, in bytes.
+/// Maximum size of a scenario file, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Directories inside directories that are searched.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 16;
 
-/// Reads a scenario file, if it is one that can be read.
+/// Reads a scenario file, which must be a regular file.
 pub(super) fn read(path: &Path) -> Result<String, ScenarioError> {
     let failed = |message: String| ScenarioError::of_file(path, message);
-    // Asked before it is opened: opening a FIFO would wait for its writer.
-    let metadata = fs::metadata(path).map_err(|error| failed(format!("open the scenario: {error}")))?;
+    // Checked before opening: opening a FIFO would block until it has a writer.
+    let metadata =
+        fs::metadata(path).map_err(|error| failed(format!("cannot open the scenario: {error}")))?;
     if !metadata.is_file() {
         return Err(failed("not a regular file, expected a scenario".to_owned()));
     }
-    let file = File::open(path).map_err(|error| failed(format!("open the scenario: {error}")))?;
+    let file = File::open(path).map_err(|error| failed(format!("cannot open the scenario: {error}")))?;
     let mut bytes = Vec::new();
     file.take(FILE_MAX + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| failed(format!("read the scenario: {error}")))?;
+        .map_err(|error| failed(format!("cannot read the scenario: {error}")))?;
     if bytes.len() as u64 > FILE_MAX {
         return Err(failed(format!("{} bytes, expected a scenario of at most 1 MiB", metadata.len())));
     }
@@ -49,13 +51,14 @@ pub(super) fn read(path: &Path) -> Result<String, ScenarioError> {
     })
 }
 
-/// The scenarios that `paths` name, sorted by name: files, directories, or names such as
-/// `probes/eventfd-write`; all below `root`, which is the `scenarios` directory, when there is none.
+/// Returns the scenarios that `paths` name, sorted by name: files, directories, or names such as
+/// `probes/eventfd-write`. Without paths, returns all scenarios below `root`, the `scenarios`
+/// directory.
 ///
 /// # Errors
-/// A path that is not there or holds no scenario, a name with characters that do not belong in
-/// one, and two files of one name.
-pub fn find(root: &Path, paths: &[PathBuf]) -> Result<Vec<Found>, ScenarioError> {
+/// Fails for a path that does not exist or contains no scenario, for a name with invalid characters,
+/// and for two files with the same name.
+pub fn find(root: &Path, paths: &[PathBuf]) -> Result<Vec<ScenarioFile>, ScenarioError> {
     let mut found = BTreeMap::new();
     let all = [root.to_owned()];
     for path in if paths.is_empty() { &all[..] } else { paths } {
@@ -73,21 +76,20 @@ pub fn find(root: &Path, paths: &[PathBuf]) -> Result<Vec<Found>, ScenarioError>
             let name = name(root, &path)?;
             let before = found.insert(name.clone(), path.clone());
             if let Some(before) = before.filter(|before| !same_file(before, &path)) {
-                let message = format!("its name is `{name}`, which is that of `{}` too", before.display());
+                let message = format!("its name `{name}` is also that of `{}`", before.display());
                 return Err(ScenarioError::of_file(&path, message));
             }
         }
     }
-    Ok(found.into_iter().map(|(name, path)| Found { name, path }).collect())
+    Ok(found.into_iter().map(|(name, path)| ScenarioFile { name, path }).collect())
 }
 
-/// `path` itself, or the scenario or directory of that name below `root`.
+/// Returns `path` itself, or the scenario or directory of that name below `root`.
 fn existing(root: &Path, path: &Path) -> Result<PathBuf, ScenarioError> {
     if path.exists() {
         return Ok(path.to_owned());
     }
-    let climbs = path.components().any(|part| !matches!(part, Component::Normal(_)));
-    if !climbs {
+    if stays_inside(path) {
         let mut file = root.join(path).into_os_string();
         if Path::new(&file).exists() {
             return Ok(file.into());
@@ -100,9 +102,9 @@ fn existing(root: &Path, path: &Path) -> Result<PathBuf, ScenarioError> {
     Err(ScenarioError::of_file(path, "no such file or directory, expected a scenario or a directory of them"))
 }
 
-/// Collects `*.yaml` below a directory. Links to directories are not followed.
+/// Collects `*.yaml` below a directory, without following links to directories.
 fn walk(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), ScenarioError> {
-    let failed = |error| ScenarioError::of_file(directory, format!("read the directory: {error}"));
+    let failed = |error| ScenarioError::of_file(directory, format!("cannot read the directory: {error}"));
     if depth == 0 {
         return Err(ScenarioError::of_file(directory, format!("more than {DEPTH_MAX} directories deep")));
     }
@@ -125,7 +127,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Whether a text from elsewhere can be a scenario's name.
+/// Returns whether an untrusted string can be the name of a scenario.
 pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= 400 && text.split('/').count() <= DEPTH_MAX && text.split('/').all(is_part)
 }
@@ -135,28 +137,24 @@ fn is_part(part: &str) -> bool {
     !part.is_empty() && !part.starts_with('.') && !part.contains("..") && part.chars().all(good)
 }
 
-/// A scenario's name, which becomes part of paths, test names and reports.
+/// Returns a scenario's name, which becomes part of paths, test names and reports.
 fn name(root: &Path, path: &Path) -> Result<String, ScenarioError> {
     let below = match (root.canonicalize(), path.canonicalize()) {
         (Ok(root), Ok(path)) => path.strip_prefix(root).ok().map(Path::to_owned),
         _ => path.strip_prefix(root).ok().map(Path::to_owned),
     };
     let below = below.unwrap_or_else(|| path.file_name().map(PathBuf::from).unwrap_or_default());
-    let bad = || {
-        let message =
-            "bad character in the name, expected letters, digits, `-`, `_` and `.`, and none hidden";
-        ScenarioError::of_file(path, message)
-    };
-    let mut parts = Vec::new();
-    for part in below.with_extension("").components() {
-        let Component::Normal(part) = part else { return Err(bad()) };
-        let part = part.to_str().ok_or_else(bad)?;
-        if !is_part(part) {
-            return Err(bad());
+    let below = below.with_extension("");
+    let parts: Option<Vec<&str>> =
+        below.iter().map(|part| part.to_str().filter(|part| is_part(part))).collect();
+    match parts {
+        Some(parts) if !parts.is_empty() => Ok(parts.join("/")),
+        _ => {
+            let message =
+                "bad character in the name, expected letters, digits, `-`, `_` and `.`, and none hidden";
+            Err(ScenarioError::of_file(path, message))
         }
-        parts.push(part.to_owned());
     }
-    if parts.is_empty() { Err(bad()) } else { Ok(parts.join("/")) }
 }
 
 #[cfg(test)]
@@ -200,7 +198,7 @@ mod tests {
         check(&[root.path().join("bad")], "bad character in the name");
         check(&[root.path().join("odd")], "bad character in the name");
         check(&[root.path().join("empty")], "no scenario (*.yaml)");
-        check(&[elsewhere.path().to_owned()], "its name is `one`, which is that of");
+        check(&[elsewhere.path().to_owned()], "its name `one` is also that of");
     }
 
     #[test]

@@ -1,111 +1,64 @@
-//! YAML → [`Scenario`]: what a kernel should do, in words a kernel developer writes.
+//! YAML → [`Scenario`]: a claim about a kernel, and how to check it.
 //!
-//! Everything is parsed while YAML is read, so that an error has its file, line and column; what
-//! only the whole can tell (an expectation about an event that nothing defines) is checked right
-//! after and gets its location from the item's path. A [`Scenario`] that exists is well-formed.
+//! Every value is parsed while YAML is read, so that an error carries file, line and column. Checks
+//! that need the whole file, such as an expectation on an event that nothing defines, run next and take
+//! their location from the item's path. A [`Scenario`] that exists is well-formed.
 
-mod agrees;
-mod allowed;
-mod amount;
-mod bind;
-mod boot;
-mod bound;
-mod budget;
-mod check;
-mod command;
-mod defined;
-mod dies;
-mod errno;
-mod error;
-mod event_ref;
+mod describe;
 mod events;
+mod expand;
 mod expect;
-mod fetch;
 mod file;
-mod graph;
-mod hook;
-mod inspect;
-mod keyed;
-mod kselftest;
-mod literal;
-mod locate;
 mod matrix;
-mod module;
-mod named;
-mod names;
-mod nearest;
-mod patched;
-mod path;
+mod read;
 mod reference;
-mod refuses;
 mod semantic;
-mod sequence;
-mod shell;
-mod span;
-mod starter;
-mod step;
-pub(crate) mod text;
-mod told;
-mod userland;
+mod steps;
+mod template;
+mod values;
+mod whole;
 
-pub use agrees::{Agrees, LinePattern};
-pub use allowed::Allowed;
-pub use amount::Amount;
-pub use bind::{Bind, Same};
-pub use boot::{Bootconfig, Cmdline, Fresh, KernelParameter};
-pub use bound::bound;
-pub use check::{Pattern, TextCheck};
-pub use command::CommandLine;
-pub use dies::Dies;
-pub use errno::Errno;
-pub use error::ScenarioError;
-pub use event_ref::{EventRef, StaticName};
+pub use describe::Describe;
+pub(crate) use describe::requirements;
 pub use events::{
-    Args, Clock, DEFAULT_BUFFER_KB, Definition, Eprobe, EventSpec, Feed, Fexit, Fields, Fprobe, Function,
-    Kprobe, Kretprobe, Probe, ProbeKind, StaticEvent, Switch, Synthetic, TraceSetup, Uprobe, Uretprobe,
-    UserEvent, UserPlace, UserPlaces,
+    Args, Clock, DEFAULT_BUFFER_KB, Definition, Eprobe, EventSpec, Feed, FetchArg, Fexit, Fields, Fprobe,
+    Function, Kprobe, Kretprobe, PathError, Probe, ProbeKind, Prototype, StaticEvent, Switch, Synthetic,
+    TraceSetup, Uprobe, Uretprobe, UserEvent, UserPlace, UserPlaces,
 };
+pub(crate) use events::{WORKLOADS, fetch};
+pub(crate) use expand::means_the_same;
+pub use expand::stand_alone;
 pub use expect::{
-    Count, EventMatch, Expectation, Hist, HistEntry, KernelLog, Latency, Never, Pairs, Set, Stack, Stats,
-    Values,
+    Bind, Condition, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelLog, Latency,
+    LinePattern, MatchesOutput, Never, Pairs, Same, Sequence, SequenceStep, Set, Stack, Stats, Values,
 };
-pub use fetch::FetchArg;
-pub use file::{Found, find};
-pub use graph::{Graph, GraphCall};
-pub use hook::{EnabledFunctions, Flags, Hits, Hook, HookCommand, HookName};
-pub use inspect::{Inspect, InspectItem, InspectTasks, InspectValue, SymbolName, WantedValue};
-pub use kselftest::{Kselftest, SelftestPath};
-pub use literal::Literal;
-pub use matrix::{Matrix, Orders, Part, Refused, load_all, select};
-pub use module::{HOOK_MODULE, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath, Wanted};
-pub use names::{
-    ArgName, ConfigSymbol, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
-    ProbePoint, ProgramName,
-};
-pub use patched::{
-    CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, KprobeSlot, Text, TextPlace, Word, Words,
-};
-pub use path::ValuePath;
-pub use reference::reference;
-pub use refuses::{Errors, PointedAt, Refuses};
-pub use sequence::{Sequence, SequenceStep};
-pub use shell::{Crash, CrashCommand, Script, Shell};
-pub use span::Span;
-pub use starter::Starter;
-pub use step::{Insert, Load, MakeDirectory, Read, Step, Unload, Workload, Write};
-pub use told::Told;
-pub(crate) use told::asked;
-pub use userland::{PackageName, UserlandName, WantedUserland};
-
-pub(crate) use bound::means_the_same;
-pub(crate) use budget::check as within_budget;
-pub(crate) use events::WORKLOADS;
+pub(crate) use expect::{comparison, condition};
 pub(crate) use file::is_name;
-pub(crate) use hook::FLAGS;
-pub(crate) use nearest::nearest;
-pub(crate) use text::{FromText, excerpt, from_text};
+pub use file::{ScenarioFile, find};
+pub use matrix::{Matrix, Orders, Part, Refusal, load_all, select};
+pub use read::ScenarioError;
+pub(crate) use read::{FromText, from_text};
+pub use reference::reference;
+pub(crate) use steps::FLAGS;
+pub use steps::{
+    CallOps, Crash, CrashCommand, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf, HOOK_MODULE,
+    Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue, InstructionPattern,
+    InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load, LoadModule,
+    MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Read, Rejects, SampleModule, SamplePath,
+    Script, SelftestPath, Shell, SourceModule, SourcePath, Step, SymbolName, TextPlace, Unload, ValuePath,
+    Workload, Write,
+};
+pub use template::Template;
+pub use values::{
+    Amount, ArgName, CommandLine, ConfigSymbol, Errno, EventName, EventRef, FilePath, GroupName,
+    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, StaticName,
+    TextCheck, Timespan,
+};
+pub use whole::{
+    Allowed, Boot, Bootconfig, Cmdline, ExpectPanic, KernelParameter, PackageName, UserlandName, UserlandSpec,
+};
 
-use crate::kernel::VersionReq;
+use crate::{kernel::VersionReq, yaml};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Deserialize;
 use std::{
@@ -118,55 +71,56 @@ use std::{
 /// One scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Where its file is: paths to a module's sources are from here.
+    /// Directory of the file; paths to a module's sources are relative to it.
     pub directory: PathBuf,
-    /// The claim this scenario makes about a kernel, in one sentence.
+    /// The claim about the kernel, in one sentence.
     pub summary: String,
-    /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
+    /// Requirements on the kernel; if they are not met, the verdict is unsupported.
     pub requires: Requires,
-    /// Whether it runs only where it is named.
+    /// Whether it runs only if it is named.
     pub opt_in: bool,
-    /// Whether no other machine may run meanwhile.
-    pub alone: bool,
-    /// How long the steps may take together, in the time of the reference machine.
+    /// Whether no other machine may run at the same time.
+    pub exclusive: bool,
+    /// Time limit for all steps in total, on the reference machine.
     pub timeout: Duration,
-    /// Where its machine comes from.
-    pub fresh: Fresh,
-    /// Kernel parameters of a machine that boots for it.
+    /// Origin of its machine.
+    pub boot: Boot,
+    /// Kernel parameters; the machine boots for this scenario alone.
     pub cmdline: Cmdline,
-    /// What the kernel reads behind its initramfs when it boots.
+    /// Bootconfig, which the kernel reads from the end of its initramfs.
     pub bootconfig: Option<Bootconfig>,
-    /// The whole userland its guest has; without one there are the agent and what is brought to it.
-    pub userland: Option<WantedUserland>,
-    /// What it is many scenarios of; [`load_all`] makes them.
+    /// Debian userland of the guest; without one, the guest contains the agent and the files that the
+    /// lab copies.
+    pub userland: Option<UserlandSpec>,
+    /// Matrix from which [`load_all`] makes several scenarios.
     pub matrix: Option<Matrix>,
-    /// What is armed before the first step.
+    /// What to arm before the first step.
     pub trace: TraceSetup,
-    /// What happens, in order.
+    /// Steps, in order.
     pub steps: Vec<Written<Step>>,
-    /// Splats that are meant to be.
+    /// Expected splats.
     pub allow: Vec<Allowed>,
-    /// What is meant to be left behind when all is over: probes, hooks, modules.
-    pub leaves: Vec<Pattern>,
-    /// Whether the guest's memory is kept after the last step.
+    /// Probes, hooks and modules that may be left behind at the end.
+    pub may_leave: Vec<Pattern>,
+    /// Whether to keep the guest's memory after the last step.
     pub dump: bool,
-    /// How its kernel is to die.
-    pub dies: Option<Dies>,
-    /// What the whole trace must look like afterwards.
+    /// Expected panic of the kernel.
+    pub expect_panic: Option<ExpectPanic>,
+    /// Expectations on the whole trace.
     pub expect: Vec<Written<Expectation>>,
 }
 
-/// How long the steps may take where a scenario does not say.
+/// Time limit of the steps unless the scenario sets one.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A part of a scenario together with how and where it was written.
+/// An item of a scenario, with its YAML text and its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written<T> {
-    /// As written, on one line.
+    /// As written, joined into one line.
     pub text: String,
-    /// The line of the file it begins in, from 1.
+    /// The line of the file on which it begins, from 1.
     pub line: usize,
-    /// What it means.
+    /// The parsed item.
     pub value: T,
 }
 
@@ -178,18 +132,18 @@ impl<T> Deref for Written<T> {
     }
 }
 
-/// What a kernel must have.
+/// Requirements on the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Requires {
-    /// Versions, as in `">=6.1"` or `">=5.10, <7.2"`.
+    /// Kernel versions, as in `">=6.1"` or `">=5.10, <7.2"`.
     pub kernel: Option<VersionReq>,
-    /// Configuration symbols that are `y` or `m`.
+    /// Configuration symbols that must be `y` or `m`.
     pub config: Vec<ConfigSymbol>,
 }
 
 impl Requires {
-    /// Both together.
+    /// Requires what either of them requires.
     fn and(&self, other: &Requires) -> Requires {
         let kernel = match (&self.kernel, &other.kernel) {
             (Some(one), Some(two)) => Some(one.and(two)),
@@ -199,75 +153,76 @@ impl Requires {
     }
 }
 
-/// A scenario as YAML has it: what a kernel should do.
+/// A scenario: a claim about a kernel, and how to check it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "ftrace-lab scenario")]
+#[schemars(title = "ftrace-lab scenario, format 2")]
 struct Document {
-    /// The claim this scenario makes about a kernel, in one sentence.
+    /// The claim about the kernel, in one sentence.
     summary: Line,
-    /// What a kernel must have for the claim to make sense; without it the verdict is unsupported.
+    /// Requirements on the kernel; if they are not met, the verdict is unsupported.
     #[serde(default)]
     requires: Requires,
-    /// It takes minutes, and is left out of a run of all scenarios: naming it, its directory, or a
-    /// `--filter` runs it.
+    /// Excludes the scenario from a run of all scenarios, because it takes minutes. Naming it or its
+    /// directory, or a `--filter`, runs it.
     #[serde(default)]
     opt_in: bool,
-    /// No other machine of the run runs meanwhile. For guests whose CPUs wait for each other all the
-    /// time (`stop_machine`), which takes ten times as long where the host has something else to do.
+    /// Runs the scenario while no other machine of the run is running. For guests whose CPUs wait for
+    /// each other all the time (`stop_machine`): they take ten times as long if the host is busy with
+    /// something else.
     #[serde(default)]
-    alone: bool,
-    /// How long the steps may take together, in the time of the reference machine. Default 30s.
+    exclusive: bool,
+    /// Time limit for all steps in total, on the reference machine. Default 30s.
     #[serde(default)]
-    timeout: Option<Span>,
-    /// `boot` asks for a machine that boots for this scenario alone instead of one that is restored
-    /// as it was after boot.
+    timeout: Option<Timespan>,
+    /// Where the machine comes from: `boot` boots it for this scenario alone instead of restoring a
+    /// snapshot taken after boot.
     #[serde(default)]
-    fresh: Option<Fresh>,
-    /// Kernel parameters, as a list or in one string; the machine boots for this scenario alone.
-    /// What they trace from boot on stays in the trace.
+    boot: Option<Boot>,
+    /// Kernel parameters, as a list or in one string. The machine boots for this scenario alone. Events
+    /// that they trace during boot stay in the trace.
     #[serde(default)]
     cmdline: Cmdline,
-    /// A bootconfig, such as one for boot-time tracing; the machine boots for this scenario alone.
-    /// What it traces from boot on stays in the trace. Whatever the kernel refuses of it fails the
-    /// scenario.
+    /// A bootconfig, for example for boot-time tracing. The machine boots for this scenario alone.
+    /// Events that it traces during boot stay in the trace. Any error that the kernel logs for it fails
+    /// the scenario.
     #[serde(default)]
     bootconfig: Option<Bootconfig>,
-    /// A whole Debian userland in the guest: `debian`, or with more packages `{ debian: [bpftrace] }`.
-    /// The machine boots for this scenario alone, which takes seconds.
+    /// Gives the guest a complete Debian userland: `debian`, or with more packages `{ debian:
+    /// [bpftrace] }`. The machine boots for this scenario alone, which takes seconds.
     #[serde(default)]
-    userland: Option<WantedUserland>,
-    /// Makes this file many scenarios.
+    userland: Option<UserlandSpec>,
+    /// Makes several scenarios of this file.
     #[serde(default)]
     matrix: Option<Matrix>,
-    /// What is armed before the first step.
+    /// Sets up tracing before the first step.
     #[serde(default)]
     trace: TraceSetup,
-    /// What happens, in order. The first key of each step says its kind.
+    /// The steps, run in order. The first key of each step selects its kind.
     #[serde(default)]
     steps: Vec<Step>,
-    /// Splats that are meant to be: fingerprints, or regular expressions for their titles. Any other
-    /// splat ends a scenario badly.
+    /// Expected splats: fingerprints, or regular expressions for their titles. Any other splat fails
+    /// the scenario.
     #[serde(default)]
     allow: Vec<Allowed>,
-    /// What is meant to be left behind when all is over, as regular expressions for the lines in
-    /// which a result names it: `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`.
+    /// Allows probes, hooks and modules to be left behind at the end: regular expressions for the lines
+    /// that name them in a result, `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`.
     #[serde(default)]
-    leaves: Vec<Pattern>,
-    /// Keeps the guest's memory as it is after the last step, as `vmcore` beside the trace, for
-    /// `cargo xtask lab crash`. A kernel that panics leaves it in any case.
+    may_leave: Vec<Pattern>,
+    /// Saves the guest's memory after the last step as `vmcore` next to the trace, for `cargo xtask lab
+    /// crash`. A kernel that panics always leaves a `vmcore`.
     #[serde(default)]
     dump: bool,
-    /// The kernel must panic in the last step, in this way.
+    /// Requires the kernel to panic in the last step, in this way.
     #[serde(default)]
-    dies: Option<Dies>,
-    /// What the whole trace must look like afterwards. Each item has one key, its kind.
+    expect_panic: Option<ExpectPanic>,
+    /// Checks the whole trace after the last step. Each item has one key, which selects its kind.
     #[serde(default)]
     expect: Vec<Expectation>,
 }
 
 impl Scenario {
-    /// Whether its machine's boot is given something that may trace it.
+    /// Returns whether kernel parameters or a bootconfig may trace the boot.
     pub fn traces_boot(&self) -> bool {
         !self.cmdline.0.is_empty() || self.bootconfig.is_some()
     }
@@ -275,19 +230,19 @@ impl Scenario {
     /// Reads and parses a scenario file.
     ///
     /// # Errors
-    /// A file that cannot be read, is larger than 1 MiB, or is no well-formed scenario.
+    /// Fails if the file cannot be read, is larger than 1 MiB, or is not a well-formed scenario.
     pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
         Scenario::parse(path, &file::read(path)?)
     }
 
-    /// Parses `source` as the file at `path`, which need not be there.
+    /// Parses `source` as the file at `path`, which need not exist.
     ///
     /// # Errors
-    /// What is no well-formed scenario, with its line and column.
+    /// Fails if it is not a well-formed scenario; the error carries line and column.
     pub fn parse(path: &Path, source: &str) -> Result<Scenario, ScenarioError> {
         let yaml_error = |error| ScenarioError::from_yaml(path, source, &error);
-        budget::check(source).map_err(yaml_error)?;
-        let document: Document = serde_yaml::from_str(source).map_err(yaml_error)?;
+        yaml::within_budget(source).map_err(yaml_error)?;
+        let document: Document = yaml::from_str(source).map_err(yaml_error)?;
         if let Err(problem) = semantic::check(&document) {
             return Err(problem.locate(path, source));
         }
@@ -296,48 +251,48 @@ impl Scenario {
             summary: document.summary.to_string(),
             requires: document.requires,
             opt_in: document.opt_in,
-            alone: document.alone,
+            exclusive: document.exclusive,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
-            fresh: match document.fresh {
+            boot: match document.boot {
                 None if !document.cmdline.0.is_empty()
                     || document.bootconfig.is_some()
                     || document.userland.is_some() =>
                 {
-                    Fresh::Boot
+                    Boot::Fresh
                 }
-                fresh => fresh.unwrap_or_default(),
+                boot => boot.unwrap_or_default(),
             },
             cmdline: document.cmdline,
             bootconfig: document.bootconfig,
             userland: document.userland,
             matrix: document.matrix,
             trace: document.trace,
-            steps: locate::written(source, "steps", document.steps),
+            steps: read::locate::written(source, "steps", document.steps),
             allow: document.allow,
-            leaves: document.leaves,
+            may_leave: document.may_leave,
             dump: document.dump,
-            dies: document.dies,
-            expect: locate::written(source, "expect", document.expect),
+            expect_panic: document.expect_panic,
+            expect: read::locate::written(source, "expect", document.expect),
         })
     }
 
-    /// Whether its machine is restored as it was after boot, not booted for it.
+    /// Returns whether its machine is restored from a snapshot instead of booted.
     pub fn is_restored(&self) -> bool {
-        self.fresh == Fresh::Snapshot && self.userland.is_none()
+        self.boot == Boot::Snapshot && self.userland.is_none()
     }
 
-    /// Whether it has to do with the module that hooks functions.
+    /// Returns whether it needs the hook module.
     pub fn hooks(&self) -> bool {
         let hooks = |step: &Written<Step>| matches!(step.value, Step::Hook(_) | Step::Hits(_));
         self.steps.iter().any(hooks) || self.trace.events.iter().any(|event| event.group() == HOOK_MODULE)
     }
 
-    /// Whether crash is to look at the guest while it runs.
+    /// Returns whether crash is attached to the running guest.
     pub fn attaches_crash(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.value, Step::Crash(_)))
     }
 
-    /// The collections of selftests that it runs some of.
+    /// Returns the selftest collections that it uses.
     pub fn selftests(&self) -> BTreeSet<&str> {
         fn collection(step: &Written<Step>) -> Option<&str> {
             match &step.value {
@@ -348,18 +303,19 @@ impl Scenario {
         self.steps.iter().filter_map(collection).collect()
     }
 
-    /// Whether it looks at instructions of the kernel.
+    /// Returns whether a step reads kernel text.
     pub fn reads_text(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.value, Step::Text(_)))
+        self.steps.iter().any(|step| matches!(step.value, Step::PatchedText(_)))
     }
 
-    /// Whether the lab reads in its guest's memory.
+    /// Returns whether the lab reads the guest's memory.
     pub fn reads_memory(&self) -> bool {
         let inspects = |step: &Written<Step>| matches!(step.value, Step::Inspect(_));
-        self.steps.iter().any(inspects) || self.dies.as_ref().is_some_and(|dies| !dies.backtrace.is_empty())
+        self.steps.iter().any(inspects)
+            || self.expect_panic.as_ref().is_some_and(|dies| !dies.backtrace.is_empty())
     }
 
-    /// The programs that have to be built for its userland, each with its libraries.
+    /// Returns the programs to build for its userland, each with its libraries.
     pub fn programs(&self) -> impl Iterator<Item = (&ProgramName, &Vec<ProgramName>)> {
         self.steps.iter().flat_map(|step| match &step.value {
             Step::Shell(step) => step.programs.iter().collect(),
@@ -367,14 +323,14 @@ impl Scenario {
         })
     }
 
-    /// The modules that have to be built for it.
-    pub fn modules(&self) -> BTreeSet<Wanted> {
-        let hook_module = self.hooks().then(|| Wanted::Named(HOOK_MODULE.to_owned()));
+    /// Returns the modules to build for it.
+    pub fn modules(&self) -> BTreeSet<ModuleRef> {
+        let hook_module = self.hooks().then(|| ModuleRef::Named(HOOK_MODULE.to_owned()));
         hook_module.into_iter().chain(self.steps.iter().filter_map(|step| step.module())).collect()
     }
 }
 
-/// The JSON Schema of scenario files, as `scenarios/schema.json` holds it.
+/// Returns the JSON Schema of scenario files, the content of `scenarios/schema.json`.
 pub fn schema() -> String {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Document>();
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();

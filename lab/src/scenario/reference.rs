@@ -1,34 +1,35 @@
-//! The scenario reference, `docs/scenarios.md`: every field of a scenario file, from the types that
-//! read it.
+//! The scenario reference, `docs/scenarios.md`: every field of a scenario file, generated from the
+//! types that read it.
 //!
-//! It is the JSON Schema in another form, so a field is described once: by its type and its comment.
+//! It presents the JSON Schema as Markdown, so a field is described once: by its type and its comment.
 
 use super::{Document, EventSpec, Expectation, InspectItem, ModuleSource, Step, TextPlace};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// What stands before everything that is generated.
+/// The text before the generated part.
 const HEAD: &str = "\
 # The scenario file
 
-Generated from the types that read scenario files, as `scenarios/schema.json` is; `cargo xtask lab \
-schema` writes both. Editors with a YAML language server complete and check a file by its first line, \
-`# yaml-language-server: $schema=…/schema.json`, and `cargo xtask lab check FILE` does so on the command line.
+Generated from the types that read scenario files, like `scenarios/schema.json`; `cargo xtask lab schema` \
+writes both. The first line of a file, `# yaml-language-server: $schema=…/schema.json`, makes editors with a \
+YAML language server complete and check it; `cargo xtask lab check FILE` checks it on the command line.
 
-A file says what a kernel should do: `trace` is armed before the first step, `steps` run in order and may \
-check as they go, `expect` judges the whole trace afterwards. All of it is in the [tutorial](tutorial.md).
+A scenario states what a kernel should do: `trace` sets up tracing before the first step, `steps` run in \
+order and may check their results, `expect` checks the whole trace afterwards. The [tutorial](tutorial.md) \
+introduces all of them.
 
 ";
 
-/// A list whose items are of many kinds.
+/// A list whose items are of several kinds.
 struct Family {
-    /// The type of its items.
+    /// The type of the items.
     items: &'static str,
     heading: &'static str,
-    /// What is said of all of them.
+    /// Introduction to all kinds.
     about: &'static str,
-    /// The key of each kind.
+    /// The first key of each kind.
     verbs: &'static [&'static str],
     /// An example of each kind.
     examples: &'static [&'static str],
@@ -38,36 +39,36 @@ const FAMILIES: [Family; 3] = [
     Family {
         items: "EventSpec",
         heading: "Events",
-        about: "Items of `trace: { events: […] }`. The first key says the kind. Expectations name an event by \
-                its `name`, by `GROUP:NAME`, and with `@INSTANCE` behind it where a tracing instance records it.",
+        about: "Items of `trace: { events: […] }`. The first key selects the kind. Expectations name an event \
+                by its `name` or by `GROUP:NAME`, followed by `@INSTANCE` if a tracing instance records it.",
         verbs: EventSpec::VERBS,
         examples: EventSpec::EXAMPLES,
     },
     Family {
         items: "Step",
         heading: "Steps",
-        about: "Items of `steps`. The first key says the kind; what it stands for and the other keys are in its \
-                table.",
+        about: "Items of `steps`. The first key selects the kind; its value and the other keys are in the table \
+                of the kind.",
         verbs: Step::VERBS,
         examples: Step::EXAMPLES,
     },
     Family {
         items: "Expectation",
         heading: "Expectations",
-        about: "Items of `expect`. Each has one key, its kind; what is in the table stands below that key.",
+        about: "Items of `expect`. Each has one key, which selects its kind; the table shows the keys below it.",
         verbs: Expectation::VERBS,
         examples: Expectation::EXAMPLES,
     },
 ];
 
-/// Other maps that are of many kinds, each with its examples.
+/// Other maps of several kinds, each with its examples.
 const CHOICES: [(&str, &[&str]); 3] = [
     ("InspectItem", InspectItem::EXAMPLES),
     ("ModuleSource", ModuleSource::EXAMPLES),
     ("TextPlace", TextPlace::EXAMPLES),
 ];
 
-/// The reference, in Markdown.
+/// Returns the reference as Markdown.
 pub fn reference() -> String {
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Document>();
     let schema = schema.to_value();
@@ -75,7 +76,7 @@ pub fn reference() -> String {
 }
 
 struct Reference {
-    /// The types that have a name, by it.
+    /// The named types.
     types: Map<String, Value>,
 }
 
@@ -97,13 +98,14 @@ impl Reference {
                     let _ = writeln!(out, "\n```yaml\n- {example}\n```");
                 }
                 self.body(name, &mut out);
-                // The text checks of `kernel_log` are those of many other fields.
+                // `kernel_log` shares its checks of strings with many other fields.
                 if name != "TextCheck" {
                     told.push(name.to_owned());
                 }
             }
         }
-        let _ = writeln!(out, "\n## Parts\n\nWhat the tables above name, in the order of the alphabet.");
+        let _ =
+            writeln!(out, "\n## Parts\n\nThe types that the tables above refer to, in alphabetical order.");
         for name in self.types.keys().filter(|name| !told.contains(name) && self.map_of(name).is_none()) {
             let _ = writeln!(out, "\n### {}\n", words(name));
             self.described(name, &mut out);
@@ -122,7 +124,7 @@ impl Reference {
                     kinds.map(|(kind, example)| format!("- {}: {}", self.value(kind), example.trim()));
                 writeln!(
                     out,
-                    "A map whose first key says its kind:\n\n{}",
+                    "A map whose first key selects its kind:\n\n{}",
                     kinds.collect::<Vec<_>>().join("\n")
                 )
             }
@@ -130,7 +132,7 @@ impl Reference {
         };
     }
 
-    /// What a type is, behind its description: its fields, or the forms that it has.
+    /// Writes the content of a type after its description: its fields, or the forms it can take.
     fn body(&self, name: &str, out: &mut String) {
         let of = &self.types[name];
         if of.get("properties").is_some() {
@@ -157,20 +159,20 @@ impl Reference {
         }
     }
 
-    /// A table of the fields of a map.
+    /// Writes a table of the fields of a map.
     fn fields(&self, of: &Value, out: &mut String) {
         let required = |key: &str| {
             let mut required = of["required"].as_array().into_iter().flatten();
             required.any(|name| name == key)
         };
-        out.push_str("| key | what it is | default | meaning |\n|---|---|---|---|\n");
+        out.push_str("| key | type | default | meaning |\n|---|---|---|---|\n");
         let fields = || of["properties"].as_object().into_iter().flatten();
-        // What must be there first.
+        // Required fields come first.
         let (first, rest) =
             (fields().filter(|(key, _)| required(key)), fields().filter(|(key, _)| !required(key)));
         for (key, field) in first.chain(rest) {
             let default = match &field["default"] {
-                _ if required(key) => "must be given".to_owned(),
+                _ if required(key) => "required".to_owned(),
                 Value::Bool(_) | Value::Number(_) => format!("`{}`", field["default"]),
                 Value::String(text) if !text.is_empty() => format!("`{text}`"),
                 _ => String::new(),
@@ -181,7 +183,7 @@ impl Reference {
         }
     }
 
-    /// What a value is, in words.
+    /// Describes the type of a value.
     fn value(&self, of: &Value) -> String {
         if let Some(name) = name_of(of) {
             return self.link(name);
@@ -210,26 +212,26 @@ impl Reference {
         kinds.collect::<Vec<_>>().join(" or ") + &such_as(of)
     }
 
-    /// A value of one of JSON's own types.
+    /// Describes a value of one of JSON's own types.
     fn plain(&self, kind: &str, of: &Value) -> String {
         match kind {
             "boolean" => "`true` or `false`".to_owned(),
             "array" => format!("list of: {}", self.value(&of["items"])),
             "object" => {
                 let keys = such_as(&of["propertyNames"]);
-                let keys = if keys.is_empty() { "names".to_owned() } else { format!("texts{keys}") };
+                let keys = if keys.is_empty() { "names".to_owned() } else { format!("strings{keys}") };
                 format!("map of {keys} to: {}", self.value(&of["additionalProperties"]))
             }
             "integer" | "number" => match (of["minimum"].as_i64(), of["maximum"].as_i64()) {
                 (Some(least), Some(most)) => format!("number from {least} to {most}"),
                 (Some(least @ 1..), None) => format!("number from {least}"),
                 (Some(0), None) => "number".to_owned(),
-                _ => "number, also a negative one".to_owned(),
+                _ => "number, possibly negative".to_owned(),
             },
             _ if of["format"] == "regex" => "regular expression".to_owned(),
             _ => match of["pattern"].as_str() {
-                Some(pattern) if of.get("examples").is_none() => format!("text that matches `{pattern}`"),
-                _ => "text".to_owned(),
+                Some(pattern) if of.get("examples").is_none() => format!("string that matches `{pattern}`"),
+                _ => "string".to_owned(),
             },
         }
     }
@@ -250,13 +252,13 @@ impl Reference {
         format!("[{}](#{})", words(name), anchor(&words(name)))
     }
 
-    /// The type of which this one is the form that is a map.
+    /// Returns the type whose map form this type is.
     fn map_of<'a>(&self, name: &'a str) -> Option<&'a str> {
         name.strip_suffix("Map").filter(|of| self.types.contains_key(*of))
     }
 }
 
-/// The named type that this is.
+/// Returns the name of a named type.
 fn name_of(of: &Value) -> Option<&str> {
     let of = match of["allOf"].as_array().map(Vec::as_slice) {
         Some([only]) => only,
@@ -275,7 +277,7 @@ fn such_as(of: &Value) -> String {
     if examples.is_empty() { String::new() } else { format!(" such as {}", examples.join(", ")) }
 }
 
-/// `TextCheck` is `text check`.
+/// `TextCheck` becomes `text check`.
 fn words(name: &str) -> String {
     let mut words = String::new();
     for c in name.chars() {
@@ -287,7 +289,7 @@ fn words(name: &str) -> String {
     words
 }
 
-/// Where a heading is found in the page.
+/// Returns the anchor of a heading in the page.
 fn anchor(heading: &str) -> String {
     heading.to_lowercase().replace(' ', "-")
 }
@@ -297,12 +299,12 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// A comment as a paragraph: on one line, with names of types as words.
+/// Formats a comment as one line of Markdown, with names of types as code.
 fn prose(comment: &str) -> String {
     comment.replace("\n\n", " ").replace('\n', " ").replace("[`", "`").replace("`]", "`")
 }
 
-/// Text that does not end its cell.
+/// Escapes text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -325,7 +327,7 @@ mod tests {
         );
     }
 
-    /// A heading twice would make one of them unreachable.
+    /// A duplicate heading would make one of the two unreachable.
     #[test]
     fn every_link_of_the_reference_has_its_heading() {
         let reference = reference();
@@ -339,7 +341,7 @@ mod tests {
             let link = link.split(')').next().unwrap_or_default();
             assert!(found.contains(link), "there is no heading for #{link}");
         }
-        assert!(!reference.contains("| null"), "a type without words");
+        assert!(!reference.contains("| null"), "a type without a description");
     }
 
     #[test]
@@ -351,7 +353,7 @@ mod tests {
         ) {
             for (verb, example) in verbs.iter().zip(examples) {
                 let example = example.split('`').nth(1).unwrap_or_default();
-                let parsed: Result<T, _> = serde_yaml::from_str(example);
+                let parsed: Result<T, _> = crate::yaml::from_str(example);
                 let parsed = parsed.unwrap_or_else(|error| panic!("{verb}: `{example}`: {error}"));
                 assert_eq!(verb_of(&parsed), *verb, "{example}");
             }

@@ -1,26 +1,26 @@
-//! One test of a step, as results have it.
+//! A test of a step, as it appears in the results.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one of many tests of a step came to.
+/// The result of one of the tests of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// The test, and behind `: ` which of its results it is if it has several.
+    /// The test and, if it has several results, `: ` and the name of this one.
     pub name: String,
-    /// How it ended.
+    /// Its status.
     pub status: CaseStatus,
-    /// How long its program ran, in seconds of the host; the first of several results has it.
+    /// How long its program ran, in seconds of the host; of several results, only the first has it.
     pub seconds: f64,
-    /// Why, in the test's own words or those of the list of known failures.
+    /// The reason, from the test or from the list of known failures.
     pub detail: String,
-    /// The file with what it printed, relative to the scenario's directory; kept of those alone that
-    /// did not just pass.
+    /// The file with its output, relative to the scenario's directory; kept only for tests that did not
+    /// simply pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
 }
 
-/// How one test ended.
+/// The status of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaseStatus {
@@ -28,20 +28,20 @@ pub enum CaseStatus {
     Passed,
     /// It failed.
     Failed,
-    /// Its deadline passed.
+    /// It exceeded its deadline.
     TimedOut,
-    /// It passed, and the list says that it does not.
+    /// It passed, but the list has it as failing.
     UnexpectedPass,
-    /// It failed, as the list or the test itself says that it does.
+    /// It failed, as the list or the test itself expects.
     KnownFailure,
-    /// It says that it cannot test here what it is for.
+    /// It reports that it cannot run its test here.
     Skipped,
-    /// The list says that it is not to be run unless it is named.
+    /// The list excludes it, unless a step names it.
     LeftOut,
 }
 
 impl CaseStatus {
-    /// All there are, in the order in which they are counted.
+    /// All statuses, in the order in which they are counted.
     pub const ALL: [CaseStatus; 7] = [
         CaseStatus::Passed,
         CaseStatus::Failed,
@@ -52,7 +52,7 @@ impl CaseStatus {
         CaseStatus::LeftOut,
     ];
 
-    /// Whether a step with it can hold.
+    /// Returns whether a step with such a test can succeed.
     pub fn is_good(self) -> bool {
         !matches!(self, CaseStatus::Failed | CaseStatus::TimedOut | CaseStatus::UnexpectedPass)
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// How many there are of each: `23 passed, 1 failed`.
+/// Returns the number of tests with each status: `23 passed, 1 failed`.
 pub(crate) fn tally(cases: &[Case]) -> String {
     let count = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
     let counted = CaseStatus::ALL.into_iter().map(|status| (count(status), status));

@@ -1,11 +1,12 @@
-//! ftracetest's own form, the only one up to 6.1: `[1] name`, a tab, `[PASS]`; then the counts.
+//! ftracetest's own output format, the only one in 6.1 and before: `[1] name`, a tab, `[PASS]`; then the
+//! counts.
 
 use super::{NAME_MAX, Outcome, RESULTS_MAX, TestResult, clean};
 
-/// The last line of the counts: what has it came to its end.
+/// The last line of the counts: output with it is complete.
 const LAST: &str = "# of undefined(test bug):";
 
-/// Results, as `eval_result` of ftracetest names them.
+/// Results, by their names in `eval_result` of ftracetest.
 const OUTCOMES: [(&str, Outcome); 7] = [
     ("PASS", Outcome::Passed),
     ("FAIL", Outcome::Failed),
@@ -16,15 +17,15 @@ const OUTCOMES: [(&str, Outcome); 7] = [
     ("UNDEFINED", Outcome::Failed),
 ];
 
-/// The first line of such output.
+/// Returns whether this is the first line of such output.
 pub(super) fn is_headline(line: &str) -> bool {
     line.trim() == "=== Ftrace unit tests ==="
 }
 
-/// The results, and why they are not all that there should be.
+/// Returns the results, and why they are incomplete, if they are.
 pub(super) fn parse(text: &str) -> (Vec<TestResult>, Option<String>) {
     let mut results: Vec<TestResult> = Vec::new();
-    // A test whose result has not come yet: what it prints itself stands in between.
+    // A test without its result yet: its own output comes in between.
     let mut begun: Option<String> = None;
     let mut ended = false;
     for line in text.lines().skip_while(|line| !is_headline(line)) {
@@ -51,14 +52,14 @@ pub(super) fn parse(text: &str) -> (Vec<TestResult>, Option<String>) {
     (results, problem)
 }
 
-/// `[12] name` → name.
+/// Parses `[12] name`, and returns the name.
 fn begin(line: &str) -> Option<String> {
     let (number, name) = line.strip_prefix('[')?.split_once(']')?;
     let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
     is_number.then(|| clean(name, NAME_MAX))
 }
 
-/// A line without the `[PASS]` at its end, and that.
+/// Splits a line from the `[PASS]` at its end.
 fn split_outcome(line: &str) -> (&str, Option<(&'static str, Outcome)>) {
     let word = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once("\t["));
     let found = word.and_then(|(head, word)| {

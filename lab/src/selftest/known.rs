@@ -2,25 +2,26 @@
 //!
 //! ```yaml
 //! - test: ftrace/test.d/kprobe/x.tc       # below tools/testing/selftests
-//!   part: instance                        # one of its results; without it the test as a whole
+//!   part: instance                        # one of its results; default: the test as a whole
 //!   kernel: ">=6.12, <7.2"                # default: all
-//!   result: fails                         # or times_out, or left_out: not run unless it is named
+//!   result: fails                         # or times_out, or left_out: not run unless named
 //!   reason: why
 //! ```
 //!
-//! The list has to be true: an entry for a test that is not there is an error, and one whose test
-//! does anything else than the entry says fails.
+//! The list must be accurate: an entry for a test that does not exist is an error, and a test that does
+//! not behave as its entry says fails.
 
 use super::{CaseStatus, Outcome, TestResult};
 use crate::{
     kernel::{KernelVersion, VersionReq},
-    scenario::{Line, SelftestPath, nearest},
+    scenario::{Line, SelftestPath},
+    words::nearest_is,
 };
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::{fs, path::Path};
 
-/// A list that is longer is none.
+/// The maximum size of the file.
 const FILE_MAX: u64 = 256 << 10;
 
 /// All entries.
@@ -29,33 +30,33 @@ pub struct Known {
     entries: Vec<Entry>,
 }
 
-/// What is known of one test.
+/// The known behaviour of a test.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Its path below `tools/testing/selftests`.
     pub test: SelftestPath,
-    /// One of its results, by name; the test as a whole if it is absent.
+    /// The name of one of its results; if absent, the test as a whole.
     #[serde(default)]
     pub part: Option<Line>,
-    /// The kernels of which it is known.
+    /// The kernels that it applies to; if absent, all.
     #[serde(default)]
     pub kernel: Option<VersionReq>,
-    /// What it does.
+    /// The expected behaviour.
     pub result: Expected,
-    /// Why.
+    /// The reason for it.
     pub reason: Line,
 }
 
-/// What a test is known to do.
+/// The known behaviour of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
     /// It fails.
     Fails,
-    /// It does not end in time.
+    /// It exceeds its deadline.
     TimesOut,
-    /// It is not run, unless a step names it alone.
+    /// It is not run, unless a step names exactly this test.
     LeftOut,
 }
 
@@ -76,27 +77,27 @@ impl Expected {
 }
 
 impl Known {
-    /// Reads the list; one that is not there is empty.
+    /// Reads the list.
     ///
     /// # Errors
-    /// A file that is too long or no such list.
+    /// The file does not exist, is too large or is not such a list.
     pub fn load(path: &Path) -> Result<Known> {
         let read = || -> Result<Known> {
-            ensure!(path.metadata()?.len() <= FILE_MAX, "it is longer than {} KiB", FILE_MAX >> 10);
+            ensure!(path.metadata()?.len() <= FILE_MAX, "it is larger than {} KiB", FILE_MAX >> 10);
             Known::parse(&fs::read_to_string(path)?)
         };
         read().with_context(|| format!("cannot read the known failures in `{}`", path.display()))
     }
 
     fn parse(text: &str) -> Result<Known> {
-        Ok(Known { entries: serde_yaml::from_str(text)? })
+        Ok(Known { entries: crate::yaml::from_str(text)? })
     }
 
-    /// The entries for a kernel, of the collection whose tests are `tests`, as paths below
-    /// `tools/testing/selftests`.
+    /// Returns the entries of a collection for a kernel. `tests` has the tests of the collection, as paths
+    /// below `tools/testing/selftests`.
     ///
     /// # Errors
-    /// An entry for a test that is not there, and two for the same.
+    /// An entry names a test that does not exist, or two entries name the same.
     pub fn of(&self, collection: &str, version: &KernelVersion, tests: &[String]) -> Result<Vec<Entry>> {
         let applies = |entry: &&Entry| {
             let kernel = entry.kernel.as_ref().is_none_or(|kernel| kernel.matches(version));
@@ -106,8 +107,7 @@ impl Known {
         for (index, entry) in entries.iter().enumerate() {
             let test = entry.test.as_str();
             if !tests.iter().any(|known| known == test) {
-                let near = nearest(test, tests.iter().map(String::as_str));
-                let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+                let near = nearest_is(test, tests);
                 bail!("the list of known failures has `{test}`, which {version} does not have{near}");
             }
             if entries[..index].iter().any(|other| other.test == entry.test && other.part == entry.part) {
@@ -118,8 +118,8 @@ impl Known {
     }
 }
 
-/// What the results of the test at `test` come to, in view of what is known of it: for each its part,
-/// its status, and why.
+/// Compares the results of the test at `test` with its known behaviour. Returns the part, the status and the
+/// reason of each.
 pub(crate) fn hold(
     test: &str,
     results: Vec<TestResult>,
@@ -130,7 +130,7 @@ pub(crate) fn hold(
     let mut whole = known.iter().find(is_whole).copied();
     let as_known = |result: &TestResult| whole.is_some_and(|entry| entry.result.outcome() == result.outcome);
     if results.iter().any(as_known) {
-        // Of its results, those that are as known are enough.
+        // If the test is known to fail as a whole, one result that does is sufficient.
         let held = results.into_iter().map(|result| match (whole, part_of(&known, &result.name)) {
             (_, Some(entry)) => against(entry, result),
             (Some(entry), None) if entry.result.outcome() == result.outcome => against(entry, result),
@@ -156,7 +156,7 @@ fn part_of<'a>(known: &[&'a Entry], name: &str) -> Option<&'a Entry> {
     known.iter().copied().find(|entry| entry.part.as_ref().is_some_and(|part| part.as_str() == name))
 }
 
-/// A result of which nothing is known.
+/// Returns the status of a result without an entry.
 fn plain(result: TestResult) -> (String, CaseStatus, String) {
     let status = match result.outcome {
         Outcome::Passed => CaseStatus::Passed,
@@ -168,7 +168,7 @@ fn plain(result: TestResult) -> (String, CaseStatus, String) {
     (result.name, status, result.detail)
 }
 
-/// A result against what is known of it.
+/// Compares a result with its entry.
 fn against(entry: &Entry, result: TestResult) -> (String, CaseStatus, String) {
     let (words, reason) = (entry.result.words(), &entry.reason);
     if result.outcome == entry.result.outcome() {
@@ -177,7 +177,7 @@ fn against(entry: &Entry, result: TestResult) -> (String, CaseStatus, String) {
     let found = result.outcome;
     let (name, status, detail) = plain(result);
     if found == Outcome::Passed {
-        let why = format!("it passed, and is {words} ({reason}): its entry in the list can go");
+        let why = format!("passed, but is listed as {words} ({reason}): remove its entry from the list");
         return (name, CaseStatus::UnexpectedPass, why);
     }
     let status = if status.is_good() { CaseStatus::Failed } else { status };

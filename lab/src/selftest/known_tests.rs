@@ -1,4 +1,4 @@
-//! The list of known failures, and results held against it.
+//! The list of known failures, and results compared with it.
 
 use super::*;
 use Outcome::{Failed, Passed, Skipped, TimedOut};
@@ -32,12 +32,12 @@ fn the_list_has_to_be_true() {
     check("[]", &[("", Skipped)], &[("", Status::Skipped, "said")]);
     check("[]", &[("", Outcome::ExpectedFailure)], &[("", Status::KnownFailure, "said")]);
     check(FAILS, &[("", Failed)], &[("", Status::KnownFailure, "why")]);
-    check(FAILS, &[("", Passed)], &[("", Status::UnexpectedPass, "its entry in the list can go")]);
+    check(FAILS, &[("", Passed)], &[("", Status::UnexpectedPass, "remove its entry from the list")]);
     check(FAILS, &[("", Skipped)], &[("", Status::Failed, "known to fail (why), and it was skipped: said")]);
     check(FAILS, &[("", TimedOut)], &[("", Status::TimedOut, "known to fail (why), and it timed out")]);
     check(SLOW, &[("", TimedOut)], &[("", Status::KnownFailure, "why")]);
     check(SLOW, &[("", Failed)], &[("", Status::Failed, "known to time out (why), and it failed")]);
-    // One of the results of a test that fails as a whole is enough.
+    // For a test that is known to fail as a whole, one failed result is sufficient.
     check(
         FAILS,
         &[("", Passed), ("instance", Failed)],
@@ -54,7 +54,7 @@ fn the_list_has_to_be_true() {
         &[("", Status::Failed, "said"), ("instance", Status::KnownFailure, "why")],
     );
     check(PART, &[("", Passed)], &[("", Status::Failed, "no result is called"), ("", Status::Passed, "")]);
-    // One that was named all the same is judged as any other.
+    // An excluded test that a step names is judged like any other.
     check(LEFT_OUT, &[("", Passed)], &[("", Status::Passed, "said")]);
     check(LEFT_OUT, &[("", Failed)], &[("", Status::Failed, "said")]);
 }

@@ -1,32 +1,29 @@
-//! What the kernel tree's own selftests print → one result a test, held against what is known to
-//! fail.
+//! The output of the kernel tree's selftests → one result per test, compared with the list of known
+//! failures.
 //!
-//! Pure functions: how the tests are brought into a guest is `guest::selftests`, how they are run
-//! there `recording::selftests`. Everything printed comes from the guest and is capped and cleaned
-//! here.
+//! Pure functions: `guest::selftests` prepares the tests for a guest, `recording::selftests` runs them
+//! there. All output comes from the guest, and is truncated and cleaned here.
 
 mod case;
-mod collection;
 mod ftracetest;
 mod known;
 mod read;
 mod tap;
 
 pub use case::{Case, CaseStatus};
-pub use collection::{COLLECTIONS, Collection, Kind};
 pub use known::{Entry, Expected, Known};
 pub use read::{Ended, Outcome, TestResult, read};
 
 pub(crate) use {case::tally, known::hold};
 
-/// Results that one program may print.
+/// The maximum number of results of a program.
 const RESULTS_MAX: usize = 1000;
 
-/// The most of a name, and of what was said beside a result, that is kept, in characters.
+/// The maximum length of a name, and of the diagnostics of a result, in characters.
 const NAME_MAX: usize = 120;
 const DETAIL_MAX: usize = 1000;
 
-/// Text of the guest on one line and no longer than `max` characters.
+/// Returns text of the guest on one line, truncated to `max` characters.
 fn clean(text: &str, max: usize) -> String {
     let cleaned: String =
         text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect();
@@ -34,4 +31,4 @@ fn clean(text: &str, max: usize) -> String {
 }
 
 #[cfg(test)]
-mod recorded_tests;
+mod tests;

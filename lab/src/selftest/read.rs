@@ -1,42 +1,42 @@
-//! How a test's program ended and what it printed → its results.
+//! The exit status and the output of a test's program → its results.
 
 use super::{DETAIL_MAX, clean, ftracetest, tap};
 use std::fmt;
 
-/// How one test came out, by its own account.
+/// The outcome of a test, as the test reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It passed.
     Passed,
     /// It failed.
     Failed,
-    /// It did not test what it is for: unsupported, unresolved, untested.
+    /// It could not run its test: unsupported, unresolved, untested.
     Skipped,
-    /// It failed, and says itself that it should: XFAIL.
+    /// It failed, and expects to: XFAIL.
     ExpectedFailure,
-    /// Its deadline passed.
+    /// It exceeded its deadline.
     TimedOut,
 }
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestResult {
-    /// As it was printed; empty for the program as a whole.
+    /// The name as printed; empty for the program as a whole.
     pub name: String,
-    /// How it came out.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What was said of it, on few lines.
+    /// Its diagnostics, on few lines.
     pub detail: String,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signaled(i32),
-    /// It was killed when its deadline passed.
+    /// It was killed at its deadline.
     TimedOut,
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for Ended {
 /// kselftest.h: KSFT_SKIP.
 const EXIT_SKIP: i32 = 4;
 
-/// The results of a program that printed `text` and ended so. There is at least one, and what does
-/// not fit together is one that failed.
+/// Returns the results of a program that printed `text` and ended like this. There is at least one; any
+/// inconsistency is reported as a failed result.
 pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
     let (mut results, mut problem) = if text.lines().any(tap::is_version) {
         let tap = tap::parse(text);
@@ -75,7 +75,7 @@ pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
             return results;
         }
         Ended::Signaled(_) => problem = Some(format!("it ended by {ended}")),
-        // A status that no result accounts for.
+        // No result explains this status.
         Ended::Exited(status) if status != 0 && status != EXIT_SKIP && !failed && problem.is_none() => {
             problem = Some(format!("it ended with {ended}, though no result failed"));
         }
@@ -92,8 +92,8 @@ fn whole(outcome: Outcome, detail: &str) -> TestResult {
     TestResult { name: String::new(), outcome, detail: clean(detail, DETAIL_MAX) }
 }
 
-/// A program that speaks no protocol: its status counts, unless it says itself that it failed, as
-/// static_keys and livepatch do with a status of 0.
+/// Returns the result of a program without a protocol: its exit status counts, unless its output reports a
+/// failure, as that of static_keys and livepatch does with a status of 0.
 fn plain(text: &str, ended: Ended) -> TestResult {
     let says_failed = |line: &str| {
         let end = line.trim_end();

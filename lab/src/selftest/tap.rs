@@ -1,26 +1,26 @@
-//! TAP 13 and KTAP 1: `1..N`, `ok 1 name # SKIP why`, `not ok 2 name`, `# what was said`.
+//! TAP 13 and KTAP 1: `1..N`, `ok 1 name # SKIP why`, `not ok 2 name`, `# diagnostic`.
 //!
-//! Results that stand further in belong to the result behind them, which sums them up; they are kept
-//! as what was said before it.
+//! Indented results belong to the result that follows and summarizes them; they are kept as its
+//! diagnostics.
 
 use super::{DETAIL_MAX, NAME_MAX, Outcome, RESULTS_MAX, TestResult, clean};
 
-/// What a program printed.
+/// The output of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tap {
     pub(super) results: Vec<TestResult>,
-    /// How many results there should be.
+    /// The planned number of results.
     plan: Option<usize>,
-    /// `1..0 # SKIP why`: nothing is to be tested, and why.
+    /// The reason in `1..0 # SKIP why`: nothing to test.
     skipped: Option<String>,
-    /// `Bail out! why`
+    /// The reason in `Bail out! why`.
     bail: Option<String>,
-    /// The first result whose number is not that of its place.
+    /// The first result whose number does not match its position.
     misnumbered: Option<String>,
 }
 
-/// Directives behind a `#`, and what a result with one is; `None` leaves it what it is. `UNRESOLVED`
-/// is ftracetest's own, and stands behind a `not ok`.
+/// Directives after a `#`, and the outcome of a result with one; `None` does not change it. `UNRESOLVED`
+/// is specific to ftracetest, and follows `not ok`.
 const DIRECTIVES: [(&str, Option<Outcome>); 6] = [
     ("SKIP", Some(Outcome::Skipped)),
     ("UNRESOLVED", Some(Outcome::Skipped)),
@@ -30,13 +30,13 @@ const DIRECTIVES: [(&str, Option<Outcome>); 6] = [
     ("error", None),
 ];
 
-/// Whether a line begins such output.
+/// Returns whether a line begins such output.
 pub(super) fn is_version(line: &str) -> bool {
     let number = line.strip_prefix("TAP version ").or_else(|| line.strip_prefix("KTAP version "));
     number.is_some_and(|number| number.trim().parse::<u32>().is_ok())
 }
 
-/// Reads what stands behind the first line that [`is_version`].
+/// Parses the output after the first line that [`is_version`].
 pub(super) fn parse(text: &str) -> Tap {
     let mut tap = Tap::default();
     let mut said = String::new();
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Tap {
     tap
 }
 
-/// `ok` or `not ok` and what is behind it.
+/// Splits a line into `ok` or `not ok` and the rest.
 fn result_line(line: &str) -> Option<(bool, &str)> {
     let (passed, rest) = match line.strip_prefix("not ok") {
         Some(rest) => (false, rest),
@@ -93,7 +93,7 @@ impl Tap {
         }
         let (name, directive) = split_directive(rest);
         let mut name = clean(name.trim().trim_start_matches("- "), NAME_MAX);
-        // kselftest.h has no name where it skips (before 6.8).
+        // Before 6.8, kselftest.h prints no name for a skipped test.
         if name.is_empty() {
             name = place.to_string();
         }
@@ -110,7 +110,7 @@ impl Tap {
         self.results.push(TestResult { name, outcome, detail });
     }
 
-    /// Why these results are not all that there should be.
+    /// Returns why the results are incomplete.
     pub(super) fn problem(&self) -> Option<String> {
         if let Some(reason) = &self.bail {
             return Some(format!("it bailed out: {reason}"));
@@ -127,13 +127,13 @@ impl Tap {
         }
     }
 
-    /// Why nothing was to be tested.
+    /// Returns why there was nothing to test.
     pub(super) fn skipped(&self) -> Option<&str> {
         self.skipped.as_deref().filter(|_| self.results.is_empty())
     }
 }
 
-/// A name that may have a `#` of its own, and the directive behind it.
+/// Splits a name, which may itself contain a `#`, from the directive after it.
 fn split_directive(rest: &str) -> (&str, Option<(Option<Outcome>, &str)>) {
     for (at, _) in rest.match_indices('#') {
         let behind = rest[at + 1..].trim_start();

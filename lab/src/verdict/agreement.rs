@@ -1,48 +1,43 @@
-//! `agrees:`, events beside what another tool printed of them.
+//! `matches_output:`, events compared with the output of a tool about them.
 //!
-//! Both sides become rows of the same fields. Whatever one has and the other has not is a
-//! disagreement: a value, a row, or a field that is not there.
+//! Both sides become rows of the same fields. Anything that only one side has is a disagreement: a value,
+//! a row or a field.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe, literal, lookup},
     selector::Selector,
 };
-use crate::scenario::{Agrees, Errno, FromText, Literal, excerpt};
+use crate::{
+    recording::StepStdout,
+    scenario::{Errno, FromText, Literal, MatchesOutput},
+    words::excerpt,
+};
 
-/// More events than anybody compares with a tool's output, which is capped itself.
+/// The maximum number of events. A tool's output is capped, too, and does not have as many lines.
 const ROWS_MAX: usize = 20_000;
 
-/// Characters that are shown of a line.
+/// The maximum length of a line that is shown, in characters.
 const SHOWN: usize = 300;
 
-/// What a step of a scenario wrote to stdout.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Said {
-    /// The text.
-    pub text: String,
-    /// Whether that is all of it.
-    pub whole: bool,
-}
-
-/// An event, or a line: its values in the order of the groups, and how it is shown.
+/// An event or a line: its values in the order of the groups, and its text in messages.
 struct Row<V> {
     values: Vec<Option<V>>,
     shown: String,
 }
 
-/// An `agrees` at work.
+/// Evaluates `matches_output:`.
 pub(super) struct Agreement {
-    agrees: Agrees,
+    agrees: MatchesOutput,
     selectors: Vec<Selector>,
     groups: Vec<String>,
     events: Vec<Row<Literal>>,
-    /// There were more than [`ROWS_MAX`].
+    /// There were more events than [`ROWS_MAX`].
     crowded: bool,
 }
 
 impl Agreement {
-    pub(super) fn new(agrees: &Agrees) -> Agreement {
+    pub(super) fn new(agrees: &MatchesOutput) -> Agreement {
         let selector = |event| Selector::new(event, agrees.condition.as_ref());
         Agreement {
             selectors: agrees.events.iter().map(selector).collect(),
@@ -53,7 +48,7 @@ impl Agreement {
         }
     }
 
-    /// The lines that tell of an event.
+    /// Returns the lines that match.
     fn lines(&self, text: &str) -> Vec<Row<String>> {
         let row = |(index, line): (usize, &str)| {
             let found = self.agrees.lines.0.0.captures(line)?;
@@ -64,7 +59,7 @@ impl Agreement {
         text.lines().enumerate().filter_map(row).collect()
     }
 
-    /// Puts rows that need not be in one another's order one behind the other, on both sides alike.
+    /// Sorts both sides by the field of `by:`, if their orders may differ.
     fn order(&self, events: &mut [Row<Literal>], lines: &mut [Row<String>]) {
         let by = self.agrees.by.as_ref();
         let Some(by) = by.and_then(|by| self.groups.iter().position(|group| *group == **by)) else { return };
@@ -73,7 +68,7 @@ impl Agreement {
         lines.sort_by_cached_key(|row| row.values[by].as_ref().map(as_literal));
     }
 
-    /// Where a line and the event in its place are not the same.
+    /// Says how a line and the event at its place differ.
     fn difference(&self, line: &Row<String>, event: &Row<Literal>) -> Option<String> {
         let values = self.groups.iter().zip(line.values.iter().zip(&event.values));
         let (group, (said, found)) = values.into_iter().find(|(_, (said, found))| !agree(said, found))?;
@@ -83,31 +78,33 @@ impl Agreement {
         Some(format!("`{group}` is {said} in the output and {found} in the trace"))
     }
 
-    /// Why the output cannot be compared.
-    fn incomparable(&self, said: Option<&Said>, lines: &[Row<String>]) -> Option<String> {
+    /// Says why the output cannot be compared.
+    fn incomparable(&self, said: Option<&StepStdout>, lines: &[Row<String>]) -> Option<String> {
         let step = self.agrees.step;
         if let Some(error) = self.selectors.iter().find_map(Selector::error) {
             return Some(error);
         }
         let Some(said) = said else { return Some(format!("step {step} left no stdout")) };
         if !said.whole {
-            return Some(format!("of the stdout of step {step} a part was dropped"));
+            return Some(format!("a part of the stdout of step {step} was dropped"));
         }
         if self.crowded {
-            return Some(format!("there are more than {ROWS_MAX} events, expected a `where` of less"));
+            return Some(format!(
+                "there are more than {ROWS_MAX} events, expected a `where` that selects fewer"
+            ));
         }
         if lines.is_empty() {
             let text = excerpt(&said.text, SHOWN);
-            return Some(format!("no line of the stdout of step {step} tells of an event; it is \"{text}\""));
+            return Some(format!("no line of the stdout of step {step} matches; it is \"{text}\""));
         }
         let unused =
             |(index, _): &(usize, &String)| lines.iter().all(|line: &Row<_>| line.values[*index].is_none());
         let (_, group) = self.groups.iter().enumerate().find(unused)?;
-        Some(format!("`{group}` has no part in any of the {} lines that match", lines.len()))
+        Some(format!("`{group}` is in none of the {} lines that match", lines.len()))
     }
 }
 
-/// The number that a text is. A hexadecimal one is so many bits, whatever their sign.
+/// Parses a number, or the name of an errno as its negative number. A hexadecimal number has up to 64 bits.
 fn number(text: &str) -> Option<i128> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok().map(i128::from),
@@ -118,7 +115,7 @@ fn number(text: &str) -> Option<i128> {
     }
 }
 
-/// Whether a tool's word for a value means that of the event.
+/// Returns whether a tool's word for a value means the value of the event.
 fn agree(said: &Option<String>, found: &Option<Literal>) -> bool {
     match (said, found) {
         (None, None) => true,
@@ -150,9 +147,9 @@ impl Evaluate for Agreement {
         self.events.push(Row { values, shown: describe(event) });
     }
 
-    /// Events that cannot come of the lines by leaving some out disagree for certain; all others,
-    /// even those that agree, a lost event could change.
-    fn finish(mut self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, events that are not a subsequence of the lines fail; any others are inconclusive, even
+    /// if they agree.
+    fn finish(mut self: Box<Self>, after: &EndState<'_>) -> Finding {
         let said = after.outputs.get(&self.agrees.step);
         let mut lines = said.map(|said| self.lines(&said.text)).unwrap_or_default();
         if let Some(reason) = self.incomparable(said, &lines) {
@@ -178,9 +175,9 @@ impl Evaluate for Agreement {
             ));
         }
         let one_more = match (lines.get(events.len()), events.get(lines.len())) {
-            (Some(line), _) => format!("the output has one that the trace has not\n  {}", line.shown),
+            (Some(line), _) => format!("only in the output:\n  {}", line.shown),
             (_, Some(event)) => {
-                format!("the trace has one that the output has not\n  {}", event.shown)
+                format!("only in the trace:\n  {}", event.shown)
             }
             (None, None) => return Finding::passed(found),
         };
@@ -188,3 +185,7 @@ impl Evaluate for Agreement {
         Finding::failed(format!("{found}; {one_more}{explain}"))
     }
 }
+
+#[cfg(test)]
+#[path = "agreement_tests.rs"]
+mod tests;

@@ -1,13 +1,13 @@
-//! What `agrees:` says of small traces beside small outputs.
+//! Tests of `matches_output:` on small traces and outputs.
 
-use super::{
-    OutcomeStatus::{self, Failed, Inconclusive, Passed},
-    Said,
-    fixture::judge_with,
+use crate::{
+    recording::StepStdout,
+    results::OutcomeStatus::{self, Failed, Inconclusive, Passed},
+    verdict::fixture::judge_with,
 };
 use std::collections::BTreeMap;
 
-/// Two tasks, each with calls and what they return.
+/// Two tasks, each with calls and their returns.
 const CALLS: &str = "
     1000 0 a-90 t:enter id=64
     1500 0 a-90 t:exit id=64 ret=8
@@ -17,7 +17,7 @@ const CALLS: &str = "
     2500 1 b-91 t:exit id=63 ret=8
 ";
 
-/// What a tool says of them.
+/// The output of a tool about them.
 const SAID: &str = "strace: attached
 90 [64] write = 0x8
 90 [56] openat = -1 ENOENT
@@ -29,9 +29,10 @@ const RETURNS: &str = r"lines: '^(?<pid>\d+) \[(?<id>\d+)\].* = (?:-1 )?(?<ret>\
 
 #[track_caller]
 fn check(fields: &str, trace: &str, said: Option<&str>, status: OutcomeStatus, details: &[&str]) {
-    let said = said.map(|text| (1, Said { text: text.to_owned(), whole: !text.ends_with("cut") }));
-    let source =
-        format!("summary: x\nsteps: [ {{ workload: a }} ]\nexpect:\n  - agrees: {{ step: 1, {fields} }}");
+    let said = said.map(|text| (1, StepStdout { text: text.to_owned(), whole: !text.ends_with("cut") }));
+    let source = format!(
+        "summary: x\nsteps: [ {{ workload: a }} ]\nexpect:\n  - matches_output: {{ step: 1, {fields} }}"
+    );
     let outcomes = judge_with(&source, trace, "", &[], &BTreeMap::from_iter(said));
     let shown = format!("{fields}\n→ {:?}: {}", outcomes[0].status, outcomes[0].detail);
     assert_eq!(outcomes[0].status, status, "{shown}");
@@ -43,7 +44,7 @@ fn check(fields: &str, trace: &str, said: Option<&str>, status: OutcomeStatus, d
 #[test]
 fn lines_and_events_of_the_same_values_agree() {
     check(&format!("{RETURNS}, by: pid"), CALLS, Some(SAID), Passed, &["3 lines, 3 events"]);
-    // The order of the trace is another one.
+    // The order of the trace is different.
     check(RETURNS, CALLS, Some(&SAID.replace("90 [56]", "91 [56]")), Failed, &["`pid` is `91`"]);
     let in_order = "90 [64] = 8\n90 [56] = -2\n91 [63] = 8\n";
     check(RETURNS, CALLS, Some(in_order), Passed, &["3 lines"]);
@@ -69,9 +70,9 @@ fn whatever_only_one_side_has_is_a_disagreement() {
     );
     check(&by, CALLS, Some(&SAID.replace("ENOENT", "EPERM")), Failed, &["`ret` is `EPERM`", "and -2"]);
     let said = SAID.replace("91 [63] read = 8\n", "");
-    check(&by, CALLS, Some(&said), Failed, &["2 lines, 3 events; the trace has one", "b-91"]);
+    check(&by, CALLS, Some(&said), Failed, &["2 lines, 3 events; only in the trace:", "b-91"]);
     let said = format!("{SAID}92 [1] x = 0\n");
-    check(&by, CALLS, Some(&said), Failed, &["4 lines, 3 events; the output has one", "line 6: 92 [1]"]);
+    check(&by, CALLS, Some(&said), Failed, &["4 lines, 3 events; only in the output:", "line 6: 92 [1]"]);
     check(&by, "", Some(SAID), Failed, &["3 lines, 0 events", "no event `t:exit` is in the trace"]);
     check(&format!("{by}, where: ret > 0"), CALLS, Some(SAID), Failed, &["3 lines, 2 events"]);
 }
@@ -102,9 +103,9 @@ fn several_events_are_told_apart_by_what_they_have() {
 fn an_output_that_says_nothing_agrees_with_nothing() {
     check(RETURNS, "", Some("no\n"), Failed, &["no line of the stdout of step 1", "it is \"no\\n\""]);
     check(RETURNS, CALLS, None, Failed, &["step 1 left no stdout"]);
-    check(RETURNS, CALLS, Some("90 [64] = 8\n cut"), Failed, &["a part was dropped"]);
+    check(RETURNS, CALLS, Some("90 [64] = 8\n cut"), Failed, &["a part of the stdout of step 1 was dropped"]);
     let fields = r"lines: '^(?<id>\d+)(?<ret>never)?', events: ['t:enter'], where: pid == 91";
-    check(fields, CALLS, Some("63\n"), Failed, &["`ret` has no part in any of the 1 lines"]);
+    check(fields, CALLS, Some("63\n"), Failed, &["`ret` is in none of the 1 lines"]);
 }
 
 #[test]

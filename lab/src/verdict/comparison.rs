@@ -1,133 +1,51 @@
 //! Plain comparisons of fields, evaluated without CEL.
 //!
-//! Most conditions are `ret == 8` or `comm == "eventfd"`, and CEL takes ten times as long for
-//! them as decoding the event does. A [`Comparison`] is one of them, read from CEL's own syntax
-//! tree; wherever the meaning is not plain (another type, a field that is not there, a number
-//! beyond 63 bits) it leaves the answer to CEL.
+//! CEL evaluates everything else: other types, missing fields, numbers of more than 63 bits.
 
 use super::{
-    condition::{BOUND_PREFIX, SYMBOL_PREFIX},
     evaluate::Bound,
     observed::{Observed, lookup},
 };
-use crate::{scenario::Literal, trace::Value};
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
+use crate::scenario::{
+    Literal,
+    comparison::{Comparison, Operand, Relation},
+    condition::SYMBOL_PREFIX,
+};
 use std::cmp::Ordering;
+use trace::Value;
 
-/// An expression that is evaluated without CEL.
-#[derive(Clone, Debug)]
-pub(super) enum Comparison {
-    /// A field beside a constant, or beside a value of an earlier event.
-    Field(String, Relation, Operand),
-    /// A field among constants.
-    Among(String, Vec<Operand>),
-    Not(Box<Comparison>),
-    Both(Box<(Comparison, Comparison)>),
-    Either(Box<(Comparison, Comparison)>),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Relation {
-    Equal,
-    Differs,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    Int(i64),
-    Text(String),
-    /// The value an earlier event bound to this name.
-    Bound(String),
-}
-
-/// A value that both sides can be, so that they can be compared.
+/// A value that can be compared without CEL.
 enum Plain<'a> {
     Int(i64),
     Text(&'a str),
 }
 
-impl Comparison {
-    /// The comparison that `expression` is, if it is one.
-    pub(super) fn of(expression: &IdedExpr) -> Option<Comparison> {
-        let Expr::Call(CallExpr { func_name, target: None, args }) = &expression.expr else { return None };
-        let both = |args: &[IdedExpr]| match args {
-            [a, b] => Some(Box::new((Comparison::of(a)?, Comparison::of(b)?))),
-            _ => None,
-        };
-        let relation = match func_name.as_str() {
-            operators::LOGICAL_AND => return Some(Comparison::Both(both(args)?)),
-            operators::LOGICAL_OR => return Some(Comparison::Either(both(args)?)),
-            operators::LOGICAL_NOT => {
-                return Some(Comparison::Not(Box::new(Comparison::of(args.first()?)?)));
-            }
-            operators::IN => {
-                let [field, IdedExpr { expr: Expr::List(list), .. }] = args.as_slice() else { return None };
-                if !list.optional_indices.is_empty() {
-                    return None;
-                }
-                let operands = list.elements.iter().map(operand).collect::<Option<Vec<_>>>()?;
-                return Some(Comparison::Among(subject(field)?, operands));
-            }
-            operators::EQUALS => Relation::Equal,
-            operators::NOT_EQUALS => Relation::Differs,
-            operators::LESS => Relation::Less,
-            operators::LESS_EQUALS => Relation::AtMost,
-            operators::GREATER => Relation::Greater,
-            operators::GREATER_EQUALS => Relation::AtLeast,
-            _ => return None,
-        };
-        let [field, value] = args.as_slice() else { return None };
-        Some(Comparison::Field(subject(field)?, relation, operand(value)?))
-    }
-
-    /// Whether it holds of `event`; `None` where only CEL can tell.
-    pub(super) fn holds<E: Observed + ?Sized>(&self, event: &E, bound: &Bound) -> Option<bool> {
-        match self {
-            Comparison::Field(name, relation, operand) => {
-                // Looked at where it was put: to move it takes longer than to compare it.
-                let value = resolve(event, name);
-                let order = plain(value.as_ref()?)?.compare(&operand.plain(bound)?)?;
-                relation.holds(order)
-            }
-            Comparison::Among(name, operands) => {
-                let value = resolve(event, name);
-                let value = plain(value.as_ref()?)?;
-                for operand in operands {
-                    if value.compare(&operand.plain(bound)?)?.is_ok_and(Ordering::is_eq) {
-                        return Some(true);
-                    }
-                }
-                Some(false)
-            }
-            Comparison::Not(inner) => inner.holds(event, bound).map(|holds| !holds),
-            Comparison::Both(sides) => Some(sides.0.holds(event, bound)? && sides.1.holds(event, bound)?),
-            Comparison::Either(sides) => Some(sides.0.holds(event, bound)? || sides.1.holds(event, bound)?),
+/// Returns whether a comparison holds for `event`; `None` if only CEL can evaluate it.
+pub(super) fn holds<E: Observed + ?Sized>(comparison: &Comparison, event: &E, bound: &Bound) -> Option<bool> {
+    match comparison {
+        Comparison::Field(name, relation, operand) => {
+            // Compared in place: moving it takes longer than comparing it.
+            let value = resolve(event, name);
+            let order = plain(value.as_ref()?)?.compare(&constant(operand, bound)?)?;
+            agrees(*relation, order)
         }
+        Comparison::Among(name, operands) => {
+            let value = resolve(event, name);
+            let value = plain(value.as_ref()?)?;
+            for operand in operands {
+                if value.compare(&constant(operand, bound)?)?.is_ok_and(Ordering::is_eq) {
+                    return Some(true);
+                }
+            }
+            Some(false)
+        }
+        Comparison::Not(inner) => holds(inner, event, bound).map(|holds| !holds),
+        Comparison::Both(sides) => Some(holds(&sides.0, event, bound)? && holds(&sides.1, event, bound)?),
+        Comparison::Either(sides) => Some(holds(&sides.0, event, bound)? || holds(&sides.1, event, bound)?),
     }
 }
 
-/// The name of a field; what is bound is no field.
-fn subject(expression: &IdedExpr) -> Option<String> {
-    match &expression.expr {
-        Expr::Ident(name) if !name.starts_with(BOUND_PREFIX) => Some(name.clone()),
-        _ => None,
-    }
-}
-
-fn operand(expression: &IdedExpr) -> Option<Operand> {
-    match &expression.expr {
-        Expr::Literal(LiteralValue::Int(number)) => Some(Operand::Int(*number.inner())),
-        Expr::Literal(LiteralValue::String(text)) => Some(Operand::Text(text.inner().to_owned())),
-        Expr::Ident(name) => Some(Operand::Bound(name.strip_prefix(BOUND_PREFIX)?.to_owned())),
-        _ => None,
-    }
-}
-
-/// The field, or the symbol of an address.
+/// Returns the value of a field, or the symbol at its address.
 #[inline]
 fn resolve<'a, E: Observed + ?Sized>(event: &'a E, name: &str) -> Option<Value<'a>> {
     let Some(field) = name.strip_prefix(SYMBOL_PREFIX) else { return lookup(event, name) };
@@ -145,26 +63,24 @@ fn plain<'a>(value: &'a Value<'_>) -> Option<Plain<'a>> {
     }
 }
 
-impl Operand {
-    #[inline]
-    fn plain<'a>(&'a self, bound: &'a Bound) -> Option<Plain<'a>> {
-        match self {
-            Operand::Int(number) => Some(Plain::Int(*number)),
-            Operand::Text(text) => Some(Plain::Text(text)),
-            Operand::Bound(name) => match bound.iter().find(|(bound, _)| bound == name)? {
-                (_, Literal::Int(number)) => Some(Plain::Int(i64::try_from(*number).ok()?)),
-                (_, Literal::Text(text)) => Some(Plain::Text(text)),
-                _ => None,
-            },
-        }
+#[inline]
+fn constant<'a>(operand: &'a Operand, bound: &'a Bound) -> Option<Plain<'a>> {
+    match operand {
+        Operand::Int(number) => Some(Plain::Int(*number)),
+        Operand::Text(text) => Some(Plain::Text(text)),
+        Operand::Bound(name) => match bound.iter().find(|(bound, _)| bound == name)? {
+            (_, Literal::Int(number)) => Some(Plain::Int(i64::try_from(*number).ok()?)),
+            (_, Literal::Text(text)) => Some(Plain::Text(text)),
+            _ => None,
+        },
     }
 }
 
-/// Why two plain values have no order: texts that differ.
+/// Two texts that differ: only CEL can order them.
 struct Differ;
 
 impl Plain<'_> {
-    /// The order of two integers, or whether two texts are the same; `None` for unlike types.
+    /// Orders two integers, or compares two texts for equality; `None` for different types.
     #[inline]
     fn compare(&self, other: &Plain<'_>) -> Option<Result<Ordering, Differ>> {
         match (self, other) {
@@ -175,35 +91,33 @@ impl Plain<'_> {
     }
 }
 
-impl Relation {
-    #[inline]
-    fn holds(self, order: Result<Ordering, Differ>) -> Option<bool> {
-        match (self, order) {
-            (Relation::Equal, order) => Some(order.is_ok_and(Ordering::is_eq)),
-            (Relation::Differs, order) => Some(!order.is_ok_and(Ordering::is_eq)),
-            // Only CEL says which of two texts is the lesser.
-            (_, Err(Differ)) => None,
-            (Relation::Less, Ok(order)) => Some(order.is_lt()),
-            (Relation::AtMost, Ok(order)) => Some(order.is_le()),
-            (Relation::Greater, Ok(order)) => Some(order.is_gt()),
-            (Relation::AtLeast, Ok(order)) => Some(order.is_ge()),
-        }
+#[inline]
+fn agrees(relation: Relation, order: Result<Ordering, Differ>) -> Option<bool> {
+    match (relation, order) {
+        (Relation::Equal, order) => Some(order.is_ok_and(Ordering::is_eq)),
+        (Relation::Differs, order) => Some(!order.is_ok_and(Ordering::is_eq)),
+        // Only CEL orders texts.
+        (_, Err(Differ)) => None,
+        (Relation::Less, Ok(order)) => Some(order.is_lt()),
+        (Relation::AtMost, Ok(order)) => Some(order.is_le()),
+        (Relation::Greater, Ok(order)) => Some(order.is_gt()),
+        (Relation::AtLeast, Ok(order)) => Some(order.is_ge()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{condition::Condition, evaluate::Holds, fixture};
-    use crate::scenario::{FromText, Literal};
+    use super::super::{evaluate::ConditionResult, fixture};
+    use crate::scenario::{Condition, FromText, Literal};
     use proptest::{prop_oneof, proptest, strategy::Strategy};
 
-    /// The fields an event of these tests has, one of a name that is no field, and what is bound.
+    /// The fields of the events of these tests, a name that is not a field, and bound values.
     const NAMES: [&str; 9] =
         ["small", "minus", "large", "text", "address", "list", "comm", "nothing", "$kept"];
     const CONSTANTS: [&str; 9] =
         ["8", "-9", "0", "9223372036854775807", "'abc'", "'eventfd'", "$kept", "$word", "3u"];
 
-    fn with_and_without_cel(text: &str) -> Option<(Holds, Holds)> {
+    fn with_and_without_cel(text: &str) -> Option<(ConditionResult, ConditionResult)> {
         let event = fixture::event(
             "1 0 eventfd-90 test:it small=8 minus=-9 large=0xfffffffffffffff0 text=\"abc\" \
              address=@vfs_write+4 list=[1,2]",

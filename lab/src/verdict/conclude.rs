@@ -1,37 +1,151 @@
-//! Recording and outcomes → one [`Verdict`]. A pass needs proof: a whole recording, every step as
+//! Facts and outcomes → one [`Verdict`]. A pass needs proof: a complete recording, every step as
 //! written, every expectation held, no splat. Anything else has a name of its own.
 
-use super::{Outcome, Splat, Status, Verdict};
-use crate::{machine::Death, recording::Recording};
+use super::{
+    Evidence, judge,
+    leftovers::failing,
+    panic::{RequiredPanic, required_panic},
+};
+use crate::{
+    host::beneath::trace_beneath,
+    recording::{self, End, EndKind, Leftover, Recording},
+    results::{Outcome, Status, StepResult, TRACE, Verdict, trace_of},
+    scenario::Scenario,
+    splat::{Binaries, Severity, Splat, decode, find},
+};
 use anyhow::Result;
+use std::{collections::BTreeMap, path::Path};
 
-/// The verdict on a recording whose trace came to `outcomes`.
-pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdict {
+/// The verdict on a recording, and what a result shows of it.
+#[derive(Debug)]
+pub struct Conclusion {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The results of the steps.
+    pub steps: Vec<StepResult>,
+    /// The splats of the kernel log, decoded.
+    pub splats: Vec<Splat>,
+    /// The stacks of tasks when a deadline passed, decoded.
+    pub stacks: Vec<Splat>,
+    /// The leftovers of the steps.
+    pub left_behind: Vec<String>,
+    /// The reasons why the lab could not find something out.
+    pub notes: Vec<String>,
+}
+
+/// A verdict for which nothing ran.
+impl From<Verdict> for Conclusion {
+    fn from(verdict: Verdict) -> Conclusion {
+        Conclusion {
+            verdict,
+            steps: Vec::new(),
+            splats: Vec::new(),
+            stacks: Vec::new(),
+            left_behind: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Judges a recording with the files in its `directory`. Call traces are decoded with `binaries`.
+pub fn conclude(
+    scenario: &Scenario,
+    recording: Recording,
+    directory: &Path,
+    binaries: &Binaries,
+) -> Conclusion {
+    let outcomes = match recording.trace {
+        true => expectations(scenario, directory, &recording.kernel_log, &recording.files),
+        false => Ok(Vec::new()),
+    };
+    let mut conclusion = of_facts(scenario, recording, outcomes);
+    for splats in [&mut conclusion.splats, &mut conclusion.stacks] {
+        if let Err(error) = decode(splats, binaries) {
+            conclusion.notes.push(format!("cannot find the files and lines of call traces: {error:#}"));
+        }
+    }
+    conclusion
+}
+
+/// Judges expectations on the traces in a scenario's `directory`, its kernel log and its tracefs files.
+pub(super) fn expectations(
+    scenario: &Scenario,
+    directory: &Path,
+    kernel_log: &str,
+    files: &BTreeMap<String, String>,
+) -> Result<Vec<Outcome>> {
+    let trace = trace_beneath(directory, TRACE)?;
+    let mut instances = BTreeMap::new();
+    for name in scenario.trace.instances() {
+        instances.insert(name.to_owned(), trace_beneath(directory, trace_of(Some(name)))?);
+    }
+    let outputs = &recording::outputs(directory, &scenario.evidence_outputs());
+    judge(scenario, &Evidence { trace: &trace, instances: &instances, kernel_log, files, outputs })
+}
+
+/// Judges a recording whose trace came to `outcomes`.
+fn of_facts(scenario: &Scenario, mut recording: Recording, outcomes: Result<Vec<Outcome>>) -> Conclusion {
+    let mut splats = find(&recording.kernel_log);
+    for splat in &mut splats {
+        let texts = [splat.title.as_str(), splat.message.as_str()];
+        splat.allowed = scenario.allow.iter().any(|allowed| allowed.matches(&splat.fingerprint, &texts));
+    }
+    let required = required_panic(scenario, &recording);
+    if let Some(RequiredPanic::Panicked { message, .. }) = &required {
+        for splat in splats.iter_mut().filter(|splat| splat.severity == Severity::Panic) {
+            splat.allowed = true;
+        }
+        if let Some(step) = recording.steps.last_mut() {
+            step.passed = true;
+            step.detail = format!("the kernel panicked as required: {message}");
+        }
+    }
+    let verdict = decide(scenario, &recording, &splats, required, outcomes);
+    Conclusion {
+        verdict,
+        steps: recording.steps,
+        splats,
+        stacks: recording.stacks,
+        left_behind: recording.leftovers.iter().map(Leftover::to_string).collect(),
+        notes: recording.notes,
+    }
+}
+
+fn decide(
+    scenario: &Scenario,
+    recording: &Recording,
+    splats: &[Splat],
+    required: Option<RequiredPanic>,
+    outcomes: Result<Vec<Outcome>>,
+) -> Verdict {
     let (expectations, unreadable) = match outcomes {
         Ok(outcomes) => (outcomes, None),
-        Err(error) => (Vec::new(), Some(format!("the trace cannot be read: {error:#}"))),
+        Err(error) => (Vec::new(), Some(format!("cannot read the trace: {error:#}"))),
     };
     let step = recording.steps.iter().position(|step| !step.passed);
-    let left: Vec<&str> =
-        recording.left.iter().filter(|left| left.fails).map(|left| left.text.as_str()).collect();
-    let (status, reason) = if let (Some((death, during)), None) = (&recording.death, &recording.end) {
-        (of_death(death, &recording.splats), format!("{death}, during {during}"))
-    } else if let Some(splat) = worst(&recording.splats) {
-        (splat.status, splat.sentence())
+    let left: Vec<String> = failing(scenario, recording).map(Leftover::to_string).collect();
+    let wrong_end = match &required {
+        Some(RequiredPanic::Survived) => Some("expected a panic, but the kernel is still running"),
+        Some(RequiredPanic::Panicked { backtrace: Err(reason), .. }) => Some(reason.as_str()),
+        _ => None,
+    };
+    let (status, reason) = if let Some(RequiredPanic::Unread(reason)) = required {
+        (Status::LabError, format!("{reason}, during reading the panic backtrace"))
+    } else if let (Some(end), None) = (&recording.end, &required) {
+        (of_end(end, splats), format!("{}, during {}", end.text, end.during))
+    } else if let Some(splat) = worst(splats) {
+        (splat.severity.into(), splat.sentence())
     } else if let Some(reason) = &recording.unarmed {
         (Status::Failed, reason.clone())
     } else if let Some(index) = step {
-        (
-            Status::Failed,
-            format!("step {} did not do what it should: {}", index + 1, recording.steps[index].detail),
-        )
-    } else if let Some(Err(reason)) = &recording.end {
-        (Status::Failed, reason.clone())
+        (Status::Failed, format!("step {} failed: {}", index + 1, recording.steps[index].detail))
+    } else if let Some(reason) = wrong_end {
+        (Status::Failed, reason.to_owned())
     } else if !left.is_empty() {
-        (Status::Failed, format!("its modules are gone and left behind: {}", left.join(", ")))
+        (Status::Failed, format!("left behind by unloaded modules: {}", left.join(", ")))
     } else if let Some(reason) = unreadable {
         (Status::LabError, reason)
-    } else if !recording.trace && recording.end.is_none() {
+    } else if !recording.trace && required.is_none() {
         (Status::LabError, "there is no trace to judge".to_owned())
     } else {
         return Verdict::of(expectations);
@@ -39,132 +153,37 @@ pub fn conclude(recording: &Recording, outcomes: Result<Vec<Outcome>>) -> Verdic
     Verdict { status, reason, expectations }
 }
 
-/// The splat that a verdict is named after: the first of the worst that are not allowed.
+/// Returns the splat that names the verdict: the first of the worst that are not allowed.
 fn worst(splats: &[Splat]) -> Option<&Splat> {
-    let rank = |splat: &&Splat| match splat.status {
-        Status::Panic => 0,
-        Status::Oops => 1,
+    let rank = |splat: &&Splat| match splat.severity {
+        Severity::Panic => 0,
+        Severity::Oops => 1,
         _ => 2,
     };
     splats.iter().filter(|splat| !splat.allowed).min_by_key(rank)
 }
 
-/// How a panic reads that is only what became of an oops: of PID 1's, of one in an interrupt, of any
-/// where panic_on_oops is set.
+/// The beginnings of panic messages that follow an oops: of PID 1, in an interrupt, or of any task with
+/// panic_on_oops.
 const CONSEQUENCES: [&str; 3] = ["Attempted to kill init", "Oops", "Fatal exception"];
 
-fn of_death(death: &Death, splats: &[Splat]) -> Status {
-    match death {
-        Death::Panic { message, .. } => {
+fn of_end(end: &End, splats: &[Splat]) -> Status {
+    match &end.kind {
+        EndKind::Panic(message) => {
             let consequence = CONSEQUENCES.iter().any(|begins| message.starts_with(begins));
-            let oops = splats.iter().any(|splat| splat.status == Status::Oops);
+            let oops = splats.iter().any(|splat| splat.severity == Severity::Oops);
             if consequence && oops { Status::Oops } else { Status::Panic }
         }
-        Death::Deadline { .. } => Status::Hang,
-        Death::PoweredOff { .. }
-        | Death::Rebooted
-        | Death::QemuEnded { .. }
-        | Death::AgentLost(_)
-        | Death::NoBoot { .. } => Status::LostGuest,
-        Death::Interrupted | Death::Lab(_) => Status::LabError,
+        EndKind::Deadline => Status::Hang,
+        EndKind::PoweredOff
+        | EndKind::Rebooted
+        | EndKind::QemuEnded
+        | EndKind::AgentLost
+        | EndKind::NoBoot => Status::LostGuest,
+        EndKind::Interrupted | EndKind::Lab => Status::LabError,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        recording::Left,
-        report::StepResult,
-        verdict::{OutcomeStatus, find_splats},
-    };
-    use std::time::Duration;
-
-    fn whole() -> Recording {
-        Recording { trace: true, ..Recording::default() }
-    }
-
-    fn outcome(status: OutcomeStatus) -> Outcome {
-        Outcome { text: "count".into(), status, detail: String::new() }
-    }
-
-    fn check(recording: Recording, outcomes: Vec<Outcome>, status: Status, reason: &str) {
-        let verdict = conclude(&recording, Ok(outcomes));
-        assert_eq!(verdict.status, status);
-        assert!(verdict.reason.contains(reason), "`{reason}` is not in `{}`", verdict.reason);
-    }
-
-    #[test]
-    fn only_a_whole_recording_whose_expectations_hold_is_a_pass() {
-        use OutcomeStatus::{Failed, Inconclusive, Passed};
-        check(whole(), vec![outcome(Passed)], Status::Passed, "");
-        check(Recording::default(), vec![], Status::LabError, "no trace");
-        check(whole(), vec![outcome(Passed), outcome(Failed)], Status::Failed, "count");
-        check(whole(), vec![outcome(Inconclusive), outcome(Failed)], Status::Failed, "count");
-        check(whole(), vec![outcome(Passed), outcome(Inconclusive)], Status::Inconclusive, "count");
-        let broken = StepResult { detail: "expected EBUSY, found success".into(), ..StepResult::default() };
-        check(Recording { steps: vec![broken], ..whole() }, vec![], Status::Failed, "step 1 did not");
-        check(Recording { unarmed: Some("ENOENT".into()), ..whole() }, vec![], Status::Failed, "ENOENT");
-        let splats = |log: &str| Recording { splats: find_splats(log), ..whole() };
-        const WARNING: &str = "[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:1\n";
-        check(splats(WARNING), vec![outcome(Passed)], Status::Splat, "ftrace.c:1");
-        let oops = format!("{WARNING}[ 2.0] Internal error: Oops: 0000000096000004\n");
-        check(splats(&oops), vec![outcome(Passed)], Status::Oops, "Internal error");
-        let mut allowed = splats(WARNING);
-        allowed.splats[0].allowed = true;
-        check(allowed, vec![outcome(Passed)], Status::Passed, "");
-        let left = |fails| Recording { left: vec![Left { text: "hook f".into(), fails }], ..whole() };
-        check(left(true), vec![outcome(Passed)], Status::Failed, "left behind: hook f");
-        check(left(false), vec![outcome(Passed)], Status::Passed, "");
-    }
-
-    #[test]
-    fn a_death_has_a_name() {
-        let dead = |death| Recording { death: Some((death, "step 2".into())), ..whole() };
-        let after = Duration::from_secs(3);
-        let panic = |message: &str| Death::Panic { message: message.into(), dumped: Ok(()) };
-        let of_init = || panic("Attempted to kill init! exitcode=0x0b");
-        check(dead(of_init()), vec![], Status::Panic, "Attempted to kill init");
-        let splats = find_splats("Unable to handle kernel NULL pointer dereference at virtual address 0\n");
-        check(Recording { splats, ..dead(of_init()) }, vec![], Status::Oops, "Attempted to kill init");
-        check(dead(panic("sysrq")), vec![], Status::Panic, "sysrq, during step 2");
-        check(
-            dead(Death::Deadline { after, scale: 1.0, request: "x".into() }),
-            vec![],
-            Status::Hang,
-            "deadline of 3 s passed",
-        );
-        check(
-            dead(Death::PoweredOff { console: String::new() }),
-            vec![],
-            Status::LostGuest,
-            "powered itself off",
-        );
-        check(dead(Death::Lab(anyhow::anyhow!("disk full"))), vec![], Status::LabError, "disk full");
-    }
-
-    #[test]
-    fn a_death_that_was_wanted_is_judged_like_anything_else() {
-        let dead = |end: Option<Result<(), &str>>| {
-            let end = end.map(|end| end.map_err(str::to_owned));
-            let death = Death::Panic { message: "x".into(), dumped: Ok(()) };
-            Recording { death: Some((death, "step 1".into())), end, ..Recording::default() }
-        };
-        check(dead(Some(Ok(()))), vec![], Status::Passed, "");
-        check(dead(Some(Err("no `f`"))), vec![], Status::Failed, "no `f`");
-        check(dead(None), vec![], Status::Panic, "x, during step 1");
-        let broken = StepResult { detail: "no".into(), ..StepResult::default() };
-        check(Recording { steps: vec![broken], ..dead(Some(Ok(()))) }, vec![], Status::Failed, "step 1");
-        const WARNING: &str = "[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/trace/ftrace.c:1\n";
-        let warned = Recording { splats: find_splats(WARNING), ..dead(Some(Ok(()))) };
-        check(warned, vec![], Status::Splat, "ftrace.c:1");
-        let lives = Recording { end: Some(Err("it lives".into())), ..whole() };
-        check(lives, vec![], Status::Failed, "it lives");
-    }
-
-    #[test]
-    fn a_trace_that_cannot_be_read_is_no_pass() {
-        let verdict = conclude(&whole(), Err(anyhow::anyhow!("cut short")));
-        assert_eq!(verdict.status, Status::LabError);
-    }
-}
+#[path = "conclude_tests.rs"]
+mod tests;

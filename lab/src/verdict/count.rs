@@ -1,13 +1,13 @@
 //! `count:` and `never:`.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe},
     selector::Selector,
 };
 use crate::scenario::{Amount, Count, Never};
 
-/// How many events match.
+/// Evaluates `count:` and `never:`.
 pub(super) struct Counting {
     selector: Selector,
     amount: Amount,
@@ -15,7 +15,7 @@ pub(super) struct Counting {
     first: Vec<String>,
 }
 
-/// Matching events that are shown.
+/// The maximum number of matching events that are shown.
 const SHOWN: usize = 3;
 
 impl Counting {
@@ -52,9 +52,9 @@ impl Evaluate for Counting {
         }
     }
 
-    /// Too many stay too many, and enough stay enough, whatever was lost. Everything else a lost
-    /// event could change.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// Losses only hide events: a count above its upper bound still fails, and a lower bound without an
+    /// upper one, once reached, still holds. Anything else is inconclusive.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.selector.error() {
             return Finding::failed(error);
         }

@@ -1,11 +1,10 @@
-//! Expectations on text that the recording brings back.
+//! Tests of expectations on texts of the recording.
 
-use super::{
-    OutcomeStatus::{self, Failed, Passed},
-    fixture::judge_all,
+use crate::{
+    recording::LOG_LIMIT,
+    results::OutcomeStatus::{self, Failed, Inconclusive, Passed},
+    verdict::fixture::judge_all,
 };
-use crate::scenario::Scenario;
-use std::path::Path;
 
 const HIST: &str = "\
 # event histogram
@@ -114,16 +113,13 @@ fn kernel_log() {
 }
 
 #[test]
-fn the_recording_is_told_which_files_to_read() {
-    let check = |expect: &str, files: &[&str]| {
-        let source = format!(
-            "summary: x\ntrace:\n  events: [{{ kprobe: f, name: e, group: g }}]\nexpect:\n  - {expect}\n"
-        );
-        let scenario = Scenario::parse(Path::new("x.yaml"), &source).unwrap();
-        assert_eq!(scenario.evidence_files(), files, "{expect}");
+fn a_kernel_log_without_its_beginning_is_not_never_something() {
+    let check = |expectation: &str, status: OutcomeStatus| {
+        let log = "[    9.0] all is well\n".repeat(LOG_LIMIT / 22 + 1);
+        let outcomes = judge_all(&format!("summary: s\nexpect:\n  - {expectation}\n"), "", &log, &[]);
+        assert_eq!(outcomes[0].status, status, "{}", outcomes[0].detail);
     };
-    check("count: { event: e, is: 1 }", &[]);
-    check("hist: { event: e, hits: 1 }", &["events/g/e/hist"]);
-    check("hist: { event: sched:sched_switch, hits: 1 }", &["events/sched/sched_switch/hist"]);
-    check("stats: { event: e, missed: 0, dropped: 0 }", &["kprobe_profile", "per_cpu/cpu*/stats"]);
+    check("kernel_log: all is well", Passed);
+    check("kernel_log: { never: BUG }", Inconclusive);
+    check("kernel_log: { never: well }", Failed);
 }

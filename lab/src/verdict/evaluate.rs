@@ -1,14 +1,17 @@
 //! Evaluates conditions on events.
 //!
-//! Variables are looked up in the event while CEL runs, so that only what a condition names is
-//! decoded. An integer field is CEL's `int` where it fits, whatever its signedness, so that
-//! `ret == 8` and `count + 1` need no suffix.
+//! CEL looks up variables in the event while it runs, so that only fields that a condition names are
+//! decoded. An integer field that fits is a CEL `int`, signed or not, so that `ret == 8` and `count + 1`
+//! need no suffix.
 
 use super::{
-    condition::{BOUND_PREFIX, Condition, Part, SYMBOL_PREFIX},
+    comparison,
     observed::{Observed, lookup},
 };
-use crate::{scenario::Literal, trace::Value};
+use crate::scenario::{
+    Literal,
+    condition::{BOUND_PREFIX, Condition, Conjunct, SYMBOL_PREFIX},
+};
 use cel::{
     Context, Env, ExecutionError,
     common::{
@@ -18,17 +21,18 @@ use cel::{
     context::VariableResolver,
 };
 use std::sync::{Arc, LazyLock};
+use trace::Value;
 
 /// Values kept from earlier events, by name.
 pub(super) type Bound = [(String, Literal)];
 
-/// What a condition says of an event.
+/// The result of a condition on an event.
 #[derive(Debug, PartialEq)]
-pub(super) enum Holds {
+pub(super) enum ConditionResult {
     Yes,
-    /// The part, by index, that is false.
+    /// The part with this index is false.
     No(usize),
-    /// The part, by index, that cannot be evaluated, and why.
+    /// The part with this index cannot be evaluated, for this reason.
     Error(usize, String),
 }
 
@@ -41,13 +45,13 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
         ("bits_int_uint", INT_TYPE, UINT_TYPE),
         ("bits_uint_uint", UINT_TYPE, UINT_TYPE),
     ] {
-        // The ids and signatures are distinct, which is all that could be refused.
+        // This fails only if an ID or a signature exists already.
         let _ = env.add_overload("bits", id, vec![a, b], bits);
     }
     Arc::new(env)
 });
 
-/// `bits(flags, 0x40)`: those bits of a value, as an integer.
+/// `bits(flags, 0x40)`: returns these bits of a value as an integer.
 fn bits<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let mut result = u64::MAX;
     for argument in &arguments {
@@ -115,7 +119,7 @@ fn of_literal<'v>(value: &'v Literal) -> Box<dyn Val + 'v> {
         Literal::Int(number) => match (i64::try_from(*number), u64::try_from(*number)) {
             (Ok(number), _) => Box::new(CelInt::from(number)),
             (_, Ok(number)) => Box::new(CelUInt::from(number)),
-            // Values come from fields of 64 bits; a wider one equals none of them.
+            // Fields have at most 64 bits; a larger number equals none of them.
             _ => Box::new(CelString::from("an integer of more than 64 bits")),
         },
         Literal::Text(text) => Box::new(CelString::from(text.as_str())),
@@ -124,30 +128,35 @@ fn of_literal<'v>(value: &'v Literal) -> Box<dyn Val + 'v> {
 }
 
 impl Condition {
-    /// Whether the condition holds of `event`. As with `&&`, a part that is false decides, whatever
-    /// is wrong with the others.
-    pub(super) fn holds<E: Observed + ?Sized>(&self, event: &E, bound: &Bound) -> Holds {
+    /// Evaluates the condition on `event`. As with `&&`, a false part decides even if other parts cannot
+    /// be evaluated.
+    pub(in crate::verdict) fn holds<E: Observed + ?Sized>(
+        &self,
+        event: &E,
+        bound: &Bound,
+    ) -> ConditionResult {
         let names = Names { event, bound };
         let mut context = None;
         let mut error = None;
         for (index, part) in self.parts().iter().enumerate() {
-            let compared = part.comparison.as_ref().and_then(|comparison| comparison.holds(event, bound));
+            let compared =
+                part.comparison.as_ref().and_then(|comparison| comparison::holds(comparison, event, bound));
             let holds =
                 compared.map_or_else(|| part.holds(context.get_or_insert_with(|| names.context())), Ok);
             match holds {
                 Ok(true) => {}
-                Ok(false) => return Holds::No(index),
+                Ok(false) => return ConditionResult::No(index),
                 Err(message) => error = error.or(Some((index, message))),
             }
         }
         match error {
-            None => Holds::Yes,
-            Some((index, message)) => Holds::Error(index, message),
+            None => ConditionResult::Yes,
+            Some((index, message)) => ConditionResult::Error(index, message),
         }
     }
 }
 
-impl Part {
+impl Conjunct {
     fn holds(&self, context: &Context<'_, '_>) -> Result<bool, String> {
         match cel::Value::resolve_val(&self.expression, context) {
             Ok(value) => match value.downcast_ref::<CelBool>() {

@@ -1,40 +1,41 @@
-//! What every expectation is once it runs: something that looks at events one by one, keeps a
-//! bounded amount of them, and says in the end what it found.
+//! The interface of expectations: each observes events one by one, keeps a bounded number of them, and
+//! returns a finding at the end.
 
-use super::{OutcomeStatus, Said, losses::Losses, observed::Observed};
+use super::{losses::Losses, observed::Observed};
+use crate::{recording::StepStdout, results::OutcomeStatus};
 use std::collections::BTreeMap;
 
-/// An expectation at work.
+/// Evaluates an expectation.
 pub(super) trait Evaluate: Send {
-    /// Whether events of this group and name are to be observed.
+    /// Returns whether it observes events of this group and name.
     fn wants(&self, group: &str, name: &str) -> bool;
 
-    /// Looks at one event that it wants. Events come in the order of their time.
+    /// Observes an event that it wants. Events come in order of time.
     fn observe(&mut self, event: &dyn Observed);
 
-    /// What it found.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding;
+    /// Returns the finding.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding;
 }
 
-/// What is known after the last event.
-pub(super) struct After<'a> {
+/// The state after the last event.
+pub(super) struct EndState<'a> {
     pub(super) losses: &'a Losses,
-    /// The losses in words.
+    /// The losses as text.
     pub(super) lost: String,
     pub(super) kernel_log: &'a str,
     pub(super) files: &'a BTreeMap<String, String>,
-    /// What steps wrote to stdout, by their numbers from 1.
-    pub(super) outputs: &'a BTreeMap<usize, Said>,
+    /// The stdout of steps by their numbers, from 1.
+    pub(super) outputs: &'a BTreeMap<usize, StepStdout>,
 }
 
-impl After<'_> {
-    /// The finding where a lost event could change everything.
+impl EndState<'_> {
+    /// Returns the finding of an expectation that lost events could change.
     pub(super) fn inconclusive(&self, found: &str) -> Finding {
         Finding { status: OutcomeStatus::Inconclusive, detail: format!("{found}, but {}", self.lost) }
     }
 }
 
-/// How an expectation ended.
+/// The result of an expectation.
 #[derive(Debug, PartialEq)]
 pub(super) struct Finding {
     pub(super) status: OutcomeStatus,

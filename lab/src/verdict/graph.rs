@@ -1,25 +1,25 @@
 //! `graph:`, call trees of the function_graph tracer.
 //!
-//! While a call of the wanted root is open in a task, that task's calls are collected into a
-//! tree; when the root returns, the tree is compared and dropped.
+//! While a call of the root is open in a task, the calls of the task are collected in a tree. When the root
+//! returns, the tree is compared and dropped.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe},
     pairs::task,
     selector::Selector,
 };
-use crate::{
-    scenario::{Amount, EventRef, Graph, GraphCall, Literal},
-    trace::Value,
-};
+use crate::scenario::{Amount, EventRef, Graph, GraphCall, Literal};
 use std::{collections::HashMap, time::Duration};
+use trace::Value;
 
-/// Calls collected at a time, all tasks together.
+/// The maximum number of calls that are collected at a time, in all tasks.
 const CALLS_MAX: usize = 1 << 18;
 
-/// Trees that are shown, and certain ones that are remembered.
+/// The maximum number of trees that are shown.
 const SHOWN: usize = 3;
+
+/// The maximum number of trees whose times are kept.
 const WINDOWS_MAX: usize = 64;
 
 pub(super) struct Trees {
@@ -33,9 +33,9 @@ pub(super) struct Trees {
     crowded: bool,
     roots: u64,
     found: u64,
-    /// The times of the first trees found.
+    /// The times of the first matching trees.
     windows: Vec<(u64, u64)>,
-    /// Calls that are not the tree, the nearest ones: how much of it they have, and what to say.
+    /// The calls that match best of those that do not match: how much of the tree they have, and a text.
     others: Vec<(usize, String)>,
 }
 
@@ -46,15 +46,15 @@ struct Call {
     end: u64,
     took: Duration,
     returned: Option<u64>,
-    /// Its entry met the expectation's condition and depth, so it may be a root.
+    /// Its entry met the condition and the depth of the expectation, so it may be a root.
     candidate: bool,
-    /// How it was entered, for messages.
+    /// The event of its entry, for messages.
     entry: String,
     calls: Vec<Call>,
 }
 
 impl Call {
-    /// It and all below it.
+    /// Returns the number of calls, including this one.
     fn size(&self) -> usize {
         1 + self.calls.iter().map(Call::size).sum::<usize>()
     }
@@ -111,7 +111,7 @@ impl Trees {
             return;
         }
         if self.collected == CALLS_MAX {
-            // What is open is given up; without it nothing can be said of these trees.
+            // Drops the open calls; their trees cannot be judged.
             self.crowded = true;
             self.open.clear();
             self.collected = 0;
@@ -134,7 +134,7 @@ impl Trees {
         let task = task(event);
         let Some(calls) = self.open.get_mut(&task) else { return };
         let function = function(event);
-        // Calls whose return was lost are closed with the one that returns.
+        // Calls whose return was lost end with their caller.
         let Some(at) = calls.iter().rposition(|call| call.function == function) else { return };
         let mut call = calls.remove(at);
         self.collected = self.collected.saturating_sub(calls.drain(at..).map(|call| call.size()).sum());
@@ -178,14 +178,14 @@ impl Trees {
     }
 }
 
-/// Why a call is not the one described.
+/// The reason why a call is not the expected one.
 struct Differs {
-    /// How much of the description it meets, for telling which call came nearest.
+    /// How much of the pattern it matches, for finding the call that matches best.
     has: usize,
     reason: String,
 }
 
-/// Compares a call with its description: what it returns, its time, then what it calls.
+/// Compares a call with a pattern: its return value, its time, then the calls that it makes.
 fn differs(pattern: &GraphCall, call: &Call) -> Option<Differs> {
     let name = &call.function;
     let differs = |has, reason| Some(Differs { has, reason });
@@ -224,7 +224,7 @@ fn differs(pattern: &GraphCall, call: &Call) -> Option<Differs> {
         }
         let has = 2 + index;
         let before = index.checked_sub(1).and_then(|before| pattern.calls.get(before));
-        let place = before.map_or(String::new(), |before| format!(" behind `{}`", before.call));
+        let place = before.map_or(String::new(), |before| format!(" after `{}`", before.call));
         return match near {
             Some(near) => differs(has + near.has, near.reason),
             None => differs(has, format!("{}, expected `{}`{place}", calls(), wanted.call)),
@@ -233,14 +233,14 @@ fn differs(pattern: &GraphCall, call: &Call) -> Option<Differs> {
     if pattern.only && call.calls.len() != pattern.calls.len() {
         let reason = match pattern.calls.len() {
             0 => format!("{}, expected none", calls()),
-            _ => format!("{}, expected nothing but what is listed", calls()),
+            _ => format!("{}, expected no other calls", calls()),
         };
         return differs(2 + pattern.calls.len(), reason);
     }
     None
 }
 
-/// A recorded return value is a whole register; the function may have returned half of it.
+/// Compares a return value. The recorded one is a whole register, but the function may return half of it.
 fn returns(found: u64, expected: &Literal) -> bool {
     let readings = [i128::from(found), i128::from(found as i64), i128::from(found as u32 as i32)];
     readings.into_iter().any(|reading| *expected == Literal::Int(reading))
@@ -261,7 +261,7 @@ fn function(event: &dyn Observed) -> String {
 
 impl Evaluate for Trees {
     fn wants(&self, group: &str, name: &str) -> bool {
-        // Kernels that record return addresses or arguments have entries of their own for it.
+        // Kernels that record return addresses or arguments have separate entry events for them.
         group == "ftrace" && (name.starts_with("funcgraph_entry") || name.starts_with("funcgraph_exit"))
             || name.starts_with("fgraph_retaddr_entry")
     }
@@ -270,9 +270,8 @@ impl Evaluate for Trees {
         if event.name().ends_with("exit") { self.exit(event) } else { self.enter(event) }
     }
 
-    /// Trees that were complete before, between or after the losses count; whether there were
-    /// more, or other ones, cannot be known.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, only trees that do not overlap one count. There may have been more trees, or others.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.entries.error() {
             return Finding::failed(error);
         }
@@ -307,3 +306,7 @@ impl Evaluate for Trees {
         Finding::failed(format!("{expected}{others}"))
     }
 }
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

@@ -1,8 +1,8 @@
-//! Call trees: what they must have, and what is said of those that came near.
+//! Tests of call trees: those that match, and messages about those that nearly do.
 
-use super::{
-    OutcomeStatus::{Failed, Inconclusive, Passed},
-    fixture::check,
+use crate::{
+    results::OutcomeStatus::{Failed, Inconclusive, Passed},
+    verdict::fixture::check,
 };
 
 #[test]
@@ -69,7 +69,7 @@ fn graph() {
         trace,
         Failed,
         &[
-            "`vfs_write` calls [rw_verify_area, eventfd_write], expected `rw_verify_area` behind `eventfd_write`",
+            "`vfs_write` calls [rw_verify_area, eventfd_write], expected `rw_verify_area` after `eventfd_write`",
             "`vfs_write` calls [], expected `eventfd_write`",
         ],
     );
@@ -77,7 +77,7 @@ fn graph() {
         &graph("call: vfs_write, calls: [eventfd_write], only: true"),
         trace,
         Failed,
-        &["calls [rw_verify_area, eventfd_write], expected nothing but what is listed"],
+        &["calls [rw_verify_area, eventfd_write], expected no other calls"],
     );
     check(
         &graph("call: vfs_write, calls: [{ call: eventfd_write, within: 4ns }]"),
@@ -103,7 +103,7 @@ fn graph() {
         Failed,
         &["one event came near:\n    sh-1", "rejected by `depth: 1`, it is 2"],
     );
-    // Of too many, those that are none do not matter.
+    // If there are too many, the others are not shown.
     let failed = check(&graph("call: vfs_write, at_most: 1"), trace, Failed, &["found 2 such trees"]);
     assert!(!failed.contains("nearest"), "{failed}");
     check(&graph("call: schedule"), trace, Failed, &["found 0 such trees of 0 calls of `schedule`"]);

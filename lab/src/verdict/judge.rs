@@ -1,11 +1,10 @@
-//! Feeds every expectation of a scenario from one pass over a trace.
+//! Evaluates all expectations of a scenario in one pass over a trace.
 
 use super::{
-    Outcome, Said,
     agreement::Agreement,
     count::Counting,
-    counters::{BUFFER_STATS, Counters, Histogram, KPROBE_PROFILE, LogCheck},
-    finding::{After, Evaluate},
+    counters::{Counters, Histogram, LogCheck},
+    finding::{EndState, Evaluate},
     graph::Trees,
     latency::Timing,
     losses::Losses,
@@ -16,35 +15,33 @@ use super::{
     values::{Ordered, Unordered},
 };
 use crate::{
-    plan::below,
-    scenario::{DEFAULT_BUFFER_KB, EventRef, Expectation, Scenario, Written},
-    trace::{Item, Loss, Trace},
+    recording::{StepStdout, hist_path},
+    results::Outcome,
+    scenario::{DEFAULT_BUFFER_KB, Expectation, Scenario, Written},
 };
 use anyhow::{Context, Result};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::{collections::BTreeMap, ops::ControlFlow};
+use trace::{Item, Loss, Trace};
 
-/// What a recording brings back for expectations to look at.
+/// The parts of a recording that expectations judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The trace of the whole scenario.
     pub trace: &'a Trace,
-    /// Those of the tracing instances, by name.
+    /// The traces of the tracing instances by name.
     pub instances: &'a BTreeMap<String, Trace>,
-    /// The kernel log of the guest, as text.
+    /// The kernel log of the guest.
     pub kernel_log: &'a str,
-    /// What [`Scenario::evidence_files`] asked for: path below tracefs, `*` replaced, and content.
+    /// The files of [`Scenario::evidence_files`]: path below tracefs, `*` replaced, to content.
     pub files: &'a BTreeMap<String, String>,
-    /// What [`Scenario::evidence_outputs`] asked for: steps from 1, and what they wrote to stdout.
-    pub outputs: &'a BTreeMap<usize, Said>,
+    /// The stdout of the steps of [`Scenario::evidence_outputs`] by their numbers, from 1.
+    pub outputs: &'a BTreeMap<usize, StepStdout>,
 }
 
 /// Judges every expectation of a scenario, in the order of its file, in one pass over each trace.
 ///
 /// # Errors
-/// A trace that cannot be read or is damaged, or is not there.
+/// A trace is missing or corrupt, or cannot be read.
 pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome>> {
     let mut outcomes = BTreeMap::new();
     for instance in [None].into_iter().chain(scenario.trace.instances().into_iter().map(Some)) {
@@ -70,7 +67,7 @@ pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome
     Ok(outcomes.into_values().collect())
 }
 
-/// The expectations about one tracing instance, with their places in the file.
+/// Returns the expectations about one tracing instance, with their indices in the file.
 fn of_instance<'a>(
     scenario: &'a Scenario,
     instance: Option<&'a str>,
@@ -78,10 +75,13 @@ fn of_instance<'a>(
     scenario.expect.iter().enumerate().filter(move |(_, item)| item.value.instance() == instance)
 }
 
-/// The expectations about one trace of a scenario at work.
+/// The kind of events without a format. Each could be one that an expectation wants.
+const UNKNOWN: usize = 0;
+
+/// Evaluates the expectations of a scenario about one trace.
 pub struct Judge {
     running: Vec<(String, Box<dyn Evaluate>)>,
-    /// For each kind of event, which of `running` want it; `None` as long as none was seen.
+    /// Per kind of event, the indices in `running` of those that want it; `None` before the first such event.
     wanted: Vec<Option<Box<[usize]>>>,
     losses: Losses,
     buffer_kb: u32,
@@ -90,7 +90,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Ready for the first event of a tracing instance; `None` is the top-level one.
+    /// Ready for the first event of a tracing instance; `None` stands for the top-level one.
     pub fn of(scenario: &Scenario, instance: Option<&str>) -> Judge {
         let running = of_instance(scenario, instance)
             .map(|(_, item)| (item.text.clone(), evaluator(scenario, &item.value)));
@@ -104,12 +104,15 @@ impl Judge {
         }
     }
 
-    /// Looks at the next event; events come in the order of their time, losses at any time.
+    /// Observes the next event. Events come in order of time, losses at any time.
     #[inline]
     pub fn observe<E: Observed>(&mut self, event: &E) {
         self.events += 1;
         self.bytes += event.size() as u64;
         let kind = usize::from(event.kind());
+        if kind == UNKNOWN {
+            self.losses.add_unknown(event.cpu(), event.time());
+        }
         if self.wanted.get(kind).is_none_or(Option::is_none) {
             self.meet(kind, event);
         }
@@ -120,7 +123,7 @@ impl Judge {
         }
     }
 
-    /// The first event of a kind: who wants such events is asked once.
+    /// Asks each expectation once whether it wants events of this kind.
     #[cold]
     fn meet(&mut self, kind: usize, event: &dyn Observed) {
         if self.wanted.len() <= kind {
@@ -133,24 +136,23 @@ impl Judge {
         self.wanted[kind] = Some(wanted);
     }
 
-    /// Takes note of lost events.
+    /// Notes lost events.
     pub fn loss(&mut self, loss: &Loss) {
         self.losses.add(loss);
     }
 
-    /// The outcomes, in the order of the file. `files` are what
-    /// [`Scenario::evidence_files`] asked for, by path, and `outputs` what
-    /// [`Scenario::evidence_outputs`] did, by step.
+    /// Returns the outcomes in the order of the file. `files` are those of [`Scenario::evidence_files`] by
+    /// path, and `outputs` those of [`Scenario::evidence_outputs`] by step.
     pub fn finish(
         self,
         kernel_log: &str,
         files: &BTreeMap<String, String>,
-        outputs: &BTreeMap<usize, Said>,
+        outputs: &BTreeMap<usize, StepStdout>,
     ) -> Vec<Outcome> {
         let event_bytes = self.bytes.checked_div(self.events).unwrap_or(64);
         let lost =
             if self.losses.any() { self.losses.describe(self.buffer_kb, event_bytes) } else { String::new() };
-        let after = After { losses: &self.losses, lost, kernel_log, files, outputs };
+        let after = EndState { losses: &self.losses, lost, kernel_log, files, outputs };
         let outcome = |(text, running): (String, Box<dyn Evaluate>)| {
             let finding = running.finish(&after);
             Outcome { text, status: finding.status, detail: finding.detail }
@@ -162,7 +164,7 @@ impl Judge {
 fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate> {
     match expectation {
         Expectation::Count(count) => Box::new(Counting::of_count(count)),
-        Expectation::Agrees(agrees) => Box::new(Agreement::new(agrees)),
+        Expectation::MatchesOutput(agrees) => Box::new(Agreement::new(agrees)),
         Expectation::Values(values) => Box::new(Ordered::new(values)),
         Expectation::Set(set) => Box::new(Unordered::new(set)),
         Expectation::Never(never) => Box::new(Counting::of_never(never)),
@@ -176,46 +178,5 @@ fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate
         Expectation::Stack(stack) => Box::new(Stacks::new(stack)),
         Expectation::Stats(stats) => Box::new(Counters { stats: stats.clone() }),
         Expectation::KernelLog(check) => Box::new(LogCheck(check.clone())),
-    }
-}
-
-fn hist_path(scenario: &Scenario, event: &EventRef) -> String {
-    let named = scenario.trace.events.iter().find(|spec| spec.name() == event.name);
-    let group = event.group.as_deref().or(named.map(|spec| spec.group())).unwrap_or("kprobes");
-    below(event.instance.as_deref(), &format!("events/{group}/{}/hist", event.name))
-}
-
-impl Scenario {
-    /// Files below tracefs that expectations need. The recording reads them after the last step,
-    /// before anything is disarmed; `*` stands for the number of each CPU. A file that is not
-    /// there is left out.
-    pub fn evidence_files(&self) -> Vec<String> {
-        let mut files = BTreeSet::new();
-        for item in &self.expect {
-            match &item.value {
-                Expectation::Hist(hist) => {
-                    files.insert(hist_path(self, &hist.event));
-                }
-                Expectation::Stats(stats) => {
-                    if stats.event.is_some() {
-                        files.insert(KPROBE_PROFILE.to_owned());
-                    }
-                    if stats.entries.or(stats.overruns).or(stats.dropped).is_some() {
-                        files.insert(BUFFER_STATS.to_owned());
-                    }
-                }
-                _ => {}
-            }
-        }
-        files.into_iter().collect()
-    }
-
-    /// Steps, counted from 1, whose stdout expectations need.
-    pub fn evidence_outputs(&self) -> BTreeSet<usize> {
-        let step = |item: &Written<Expectation>| match &item.value {
-            Expectation::Agrees(agrees) => Some(agrees.step),
-            _ => None,
-        };
-        self.expect.iter().filter_map(step).collect()
     }
 }

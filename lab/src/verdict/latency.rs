@@ -1,17 +1,17 @@
 //! `latency:`, the time from one event to another.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe, literal, lookup},
     selector::Selector,
 };
 use crate::scenario::{Latency, Literal};
 use std::{collections::HashMap, time::Duration};
 
-/// Beginnings that are remembered at a time.
+/// The maximum number of beginnings that wait for their end.
 const OPEN_MAX: usize = 1 << 16;
 
-/// Times that are kept to tell percentiles. Whether a bound holds is counted, not estimated.
+/// The maximum number of times that are kept to show percentiles. Bounds are checked by counting all times.
 const KEPT_MAX: usize = 1 << 16;
 
 pub(super) struct Timing {
@@ -24,11 +24,11 @@ pub(super) struct Timing {
     crowded: bool,
     count: u64,
     kept: Vec<u64>,
-    /// The longest: how long, its times, and its event.
+    /// The longest latency, its beginning and end, and its event.
     longest: Option<(u64, (u64, u64), String)>,
 }
 
-/// The values that tie two events together. One is the rule, and takes no memory of its own.
+/// The values that two related events share. One value, the usual case, takes no extra memory.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     One(Literal),
@@ -44,9 +44,9 @@ struct Bound {
 }
 
 impl Bound {
-    /// Whether enough of `count` times are within the bound.
+    /// Returns whether enough of `count` times are within the bound.
     fn holds(&self, count: u64) -> bool {
-        // So many of a hundred, rounded up to whole times.
+        // This percentage of all times, rounded up.
         let needed = (u128::from(count) * u128::from(self.percent)).div_ceil(100);
         u128::from(count - self.over) >= needed
     }
@@ -55,7 +55,7 @@ impl Bound {
 impl Timing {
     pub(super) fn new(latency: &Latency) -> Timing {
         let bounds = [("p50", 50, latency.p50), ("p95", 95, latency.p95), ("max", 100, latency.max)];
-        let bound = |(name, percent, most): (_, _, Option<crate::scenario::Span>)| {
+        let bound = |(name, percent, most): (_, _, Option<crate::scenario::Timespan>)| {
             Some(Bound { name, percent, most: most?.0, over: 0 })
         };
         Timing {
@@ -72,7 +72,7 @@ impl Timing {
         }
     }
 
-    /// The values that tie both events together; `None` if the event has not all of them.
+    /// Returns the values that two related events share; `None` if the event lacks one.
     fn key<'a>(event: &dyn Observed, mut fields: impl ExactSizeIterator<Item = &'a String>) -> Option<Key> {
         let value = |field: &String| lookup(event, field).map(|value| literal(&value));
         match fields.len() {
@@ -119,7 +119,7 @@ impl Evaluate for Timing {
     }
 
     fn observe(&mut self, event: &dyn Observed) {
-        // An event can be both: the end of one time and the beginning of the next.
+        // An event may end one time and begin the next.
         if self.to.matches(event, &[])
             && let Some(key) = Timing::key(event, self.by.iter().map(|(_, to)| to))
             && let Some(start) = self.open.remove(&key)
@@ -137,8 +137,8 @@ impl Evaluate for Timing {
         }
     }
 
-    /// With losses, only a `max` that was exceeded outside of all of them is certain.
-    fn finish(mut self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, only a `max` that was exceeded outside of all of them fails.
+    fn finish(mut self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.from.error().or_else(|| self.to.error()) {
             return Finding::failed(error);
         }

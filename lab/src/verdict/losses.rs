@@ -1,21 +1,23 @@
-//! Events that the trace lost, and what that means for expectations.
+//! Events that the trace lost, and their effect on expectations.
 
-use crate::trace::Loss;
 use std::collections::BTreeMap;
+use trace::Loss;
 
 /// Every loss of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     gaps: Vec<Loss>,
-    /// More than [`GAPS_MAX`]: from then on, any window is taken to overlap one.
+    /// There are more than [`GAPS_MAX`]; each window is taken to overlap one.
     crowded: bool,
-    /// Per CPU, how many are known to be lost.
+    /// The known number of lost events per CPU.
     lost: BTreeMap<u32, u64>,
-    /// Somewhere, the kernel did not say how many.
+    /// The kernel did not report the number for some loss.
     uncounted: bool,
+    /// The number of events that are there, but have no format.
+    unknown: u64,
 }
 
-/// Gaps that are kept one by one.
+/// The maximum number of gaps that are kept.
 const GAPS_MAX: usize = 10_000;
 
 impl Losses {
@@ -23,6 +25,16 @@ impl Losses {
         let of_cpu = self.lost.entry(loss.cpu).or_default();
         *of_cpu = of_cpu.saturating_add(loss.lost.unwrap_or(0));
         self.uncounted |= loss.lost.is_none();
+        self.add_gap(loss);
+    }
+
+    /// Adds an event without a format, of which no more than CPU and time are known.
+    pub(super) fn add_unknown(&mut self, cpu: u32, time: u64) {
+        self.unknown += 1;
+        self.add_gap(&Loss { cpu, lost: Some(1), after: Some(time), before: Some(time) });
+    }
+
+    fn add_gap(&mut self, loss: &Loss) {
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(*loss);
         } else {
@@ -34,7 +46,7 @@ impl Losses {
         !self.gaps.is_empty()
     }
 
-    /// Whether something may have been lost between two times, in nanoseconds.
+    /// Returns whether events may have been lost between two times, in nanoseconds.
     pub(super) fn overlap(&self, start: u64, end: u64) -> bool {
         let overlaps = |gap: &Loss| {
             gap.after.is_none_or(|after| after <= end) && gap.before.is_none_or(|before| start <= before)
@@ -42,8 +54,21 @@ impl Losses {
         self.crowded || self.gaps.iter().any(overlaps)
     }
 
-    /// How much was lost where, and the buffer that would have held it.
+    /// Describes how many events were lost on which CPUs, and the buffer size that would have held them.
     pub(super) fn describe(&self, buffer_kb: u32, event_bytes: u64) -> String {
+        let unknown = match self.unknown {
+            0 => return self.describe_lost(buffer_kb, event_bytes),
+            1 => "1 event has".to_owned(),
+            more => format!("{more} events have"),
+        };
+        let unknown = format!("{unknown} an unknown format, as after an event was removed");
+        if self.lost.is_empty() {
+            return unknown;
+        }
+        format!("{unknown}, and {}", self.describe_lost(buffer_kb, event_bytes))
+    }
+
+    fn describe_lost(&self, buffer_kb: u32, event_bytes: u64) -> String {
         let most = self.lost.values().copied().max().unwrap_or(0);
         let total: u64 = self.lost.values().fold(0, |sum, lost| sum.saturating_add(*lost));
         let cpus: Vec<_> = self.lost.keys().map(u32::to_string).collect();

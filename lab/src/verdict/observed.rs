@@ -1,42 +1,43 @@
-//! What expectations see of an event. A trace's events have it, and so do those of tests.
+//! Events as expectations see them: those of a trace, and those of tests.
 
-use crate::{scenario::Literal, trace::Value};
+use crate::scenario::Literal;
 use std::{
     borrow::Cow,
     fmt::{self, Write},
 };
+use trace::Value;
 
-/// One event of a trace, as expectations look at it.
+/// An event.
 pub trait Observed: Sync {
-    /// A small number that all events of one group and name have, and no others.
+    /// Returns a small number, unique to the group and name of the event.
     fn kind(&self) -> u16;
-    /// `sched_switch`
+    /// Returns the name: `sched_switch`.
     fn name(&self) -> &str;
-    /// `sched`
+    /// Returns the group: `sched`.
     fn group(&self) -> &str;
-    /// What its clock counts: nanoseconds, of most clocks.
+    /// Returns the timestamp, in nanoseconds for most clocks.
     fn time(&self) -> u64;
-    /// Its time as a person reads it.
+    /// Returns the timestamp for display.
     fn stamp(&self) -> Stamp {
         Stamp { time: self.time(), nanoseconds: true }
     }
-    /// The CPU whose buffer it was in.
+    /// Returns the CPU whose buffer it was in.
     fn cpu(&self) -> u32;
-    /// The task that was running.
+    /// Returns the PID of the task that was running.
     fn pid(&self) -> i32;
-    /// Its name.
+    /// Returns the name of that task.
     fn comm(&self) -> Cow<'_, str>;
-    /// A field of its format by name, common ones included.
+    /// Returns the value of a field of its format, including common fields.
     fn field(&self, name: &str) -> Option<Value<'_>>;
-    /// Its own fields, in the order of its format.
+    /// Returns the fields that are not common, in the order of its format.
     fn fields(&self) -> Vec<(&str, Value<'_>)>;
-    /// The symbol that an address lies in, and how far behind its beginning.
+    /// Returns the symbol that contains an address, and the offset in it.
     fn symbol(&self, address: u64) -> Option<(&str, u64)>;
-    /// Bytes it takes in the ring buffer.
+    /// Returns the number of bytes in the ring buffer.
     fn size(&self) -> usize;
 }
 
-/// The time of an event: `12.345678` in seconds, or the count of a clock that counts no time.
+/// The timestamp of an event: `12.345678` in seconds, or the count of a clock that does not count time.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     time: u64,
@@ -52,17 +53,17 @@ impl fmt::Display for Stamp {
     }
 }
 
-impl Observed for crate::trace::Event<'_> {
+impl Observed for trace::Event<'_> {
     fn kind(&self) -> u16 {
         self.format().id()
     }
 
     fn name(&self) -> &str {
-        crate::trace::Event::name(self)
+        trace::Event::name(self)
     }
 
     fn group(&self) -> &str {
-        crate::trace::Event::group(self)
+        trace::Event::group(self)
     }
 
     fn time(&self) -> u64 {
@@ -82,15 +83,15 @@ impl Observed for crate::trace::Event<'_> {
     }
 
     fn comm(&self) -> Cow<'_, str> {
-        crate::trace::Event::comm(self)
+        trace::Event::comm(self)
     }
 
     fn field(&self, name: &str) -> Option<Value<'_>> {
-        crate::trace::Event::field(self, name)
+        trace::Event::field(self, name)
     }
 
     fn fields(&self) -> Vec<(&str, Value<'_>)> {
-        crate::trace::Event::fields(self).collect()
+        trace::Event::fields(self).collect()
     }
 
     fn symbol(&self, address: u64) -> Option<(&str, u64)> {
@@ -104,8 +105,8 @@ impl Observed for crate::trace::Event<'_> {
     }
 }
 
-/// The value of a field: the event's own, or what every event has. An event's own field wins:
-/// `pid` of sched_wakeup is the task that wakes, `common_pid` the one that was running.
+/// Returns the value of a field of the event or, without one, of a field that every event has: `pid` of
+/// sched_wakeup is the task that wakes, `common_pid` the one that was running.
 pub(super) fn lookup<'a>(event: &'a (impl Observed + ?Sized), name: &str) -> Option<Value<'a>> {
     let value = event.field(name);
     if value.is_some() {
@@ -122,7 +123,7 @@ pub(super) fn lookup<'a>(event: &'a (impl Observed + ?Sized), name: &str) -> Opt
     })
 }
 
-/// A value that outlives its event.
+/// Copies a value, so that it outlives its event.
 pub(super) fn literal(value: &Value<'_>) -> Literal {
     match value {
         Value::Signed(number) => Literal::Int((*number).into()),
@@ -133,7 +134,7 @@ pub(super) fn literal(value: &Value<'_>) -> Literal {
     }
 }
 
-/// Whether a field's value is the one a scenario names. A text beside an integer is a symbol.
+/// Returns whether the value of a field is the one in a scenario. The text for an address is its symbol.
 pub(super) fn equals(event: &(impl Observed + ?Sized), value: &Value<'_>, expected: &Literal) -> bool {
     match (value, expected) {
         (Value::Text(text), Literal::Text(expected)) => text == expected,
@@ -154,12 +155,12 @@ pub(super) fn equals(event: &(impl Observed + ?Sized), value: &Value<'_>, expect
     }
 }
 
-/// The most of one event that a message shows, in characters.
+/// The maximum length of an event in a message, in characters.
 const SHOWN: usize = 300;
 
-/// An event on one line, much as `trace` prints it: `eventfd-90 [000] 12.345678: efd_ret: ret=8`.
+/// Formats an event on one line, much like `trace`: `eventfd-90 [000] 12.345678: efd_ret: ret=8`.
 pub(super) fn describe(event: &(impl Observed + ?Sized)) -> String {
-    let comm = crate::scenario::text::excerpt(&event.comm(), 16);
+    let comm = crate::words::excerpt(&event.comm(), 16);
     let mut line =
         format!("{comm}-{} [{:03}] {}: {}:", event.pid(), event.cpu(), event.stamp(), event.name());
     for (name, value) in event.fields() {
@@ -172,7 +173,7 @@ pub(super) fn describe(event: &(impl Observed + ?Sized)) -> String {
     line
 }
 
-/// A value as a message shows it: addresses with their symbols.
+/// Formats a value for messages, addresses with their symbols.
 pub(super) fn show(event: &(impl Observed + ?Sized), value: &Value<'_>) -> String {
     match value {
         Value::Signed(number) => number.to_string(),
@@ -182,7 +183,7 @@ pub(super) fn show(event: &(impl Observed + ?Sized), value: &Value<'_>) -> Strin
             Some((name, offset)) => format!("{name}+{offset:#x}"),
             None => format!("{address:#x}"),
         },
-        Value::Text(text) => format!("\"{}\"", crate::scenario::text::excerpt(text, 100)),
+        Value::Text(text) => format!("\"{}\"", crate::words::excerpt(text, 100)),
         Value::Bytes(bytes) => {
             let shown: String = bytes.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
             if bytes.len() > 32 { format!("{shown}…") } else { shown }

@@ -1,17 +1,17 @@
-//! `pairs:`, each enter with its return, task by task.
+//! `pairs:`, each enter with its return, per task.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe},
     selector::Selector,
 };
 use crate::scenario::{Amount, Pairs};
 use std::{collections::HashMap, time::Duration};
 
-/// Calls that may be open at a time, all tasks together.
+/// The maximum number of calls that are open at a time, in all tasks.
 const OPEN_MAX: usize = 1 << 18;
 
-/// Problems of each kind that are shown.
+/// The maximum number of problems of each kind that are shown.
 const SHOWN: usize = 3;
 
 pub(super) struct Pairing {
@@ -20,7 +20,7 @@ pub(super) struct Pairing {
     amount: Amount,
     within: Option<Duration>,
     open_allowed: bool,
-    /// Open calls of each task, outermost first.
+    /// Open calls of each task that was seen, outermost first.
     open: HashMap<Task, Vec<Call>>,
     open_count: usize,
     crowded: bool,
@@ -33,21 +33,21 @@ pub(super) struct Pairing {
     unentered: Problems,
 }
 
-/// A pid; the idle tasks share theirs, so it has the CPU beside it.
+/// A PID and, for idle tasks, which share theirs, the CPU.
 type Task = (i32, u32);
 
 pub(super) fn task(event: &dyn Observed) -> Task {
     if event.pid() == 0 { (0, event.cpu()) } else { (event.pid(), 0) }
 }
 
-/// A call that has not returned. One that the enter's condition rejected is kept too, to tell its
-/// return from that of another.
+/// A call that has not returned. One that the condition of `enter` rejected is also kept, to recognize its
+/// return.
 enum Call {
     Counted { time: u64, event: String },
     Rejected,
 }
 
-/// Events that break the rule: how many, the first ones, and the times of their calls.
+/// Events that break the rule: their number, the first ones, and the times of their calls.
 #[derive(Default)]
 struct Problems {
     count: u64,
@@ -86,7 +86,7 @@ impl Pairing {
             exit: Selector::new(&pairs.exit.event, pairs.exit.condition.as_ref()),
             amount,
             within: pairs.within.map(|span| span.0),
-            open_allowed: pairs.open,
+            open_allowed: pairs.allow_open,
             open: HashMap::new(),
             open_count: 0,
             crowded: false,
@@ -117,11 +117,13 @@ impl Pairing {
 
     fn exit(&mut self, event: &dyn Observed) {
         let counted = self.exit.matches(event, &[]);
-        let calls = self.open.get_mut(&task(event));
-        let call = calls.and_then(Vec::pop);
+        let begins = !self.open.contains_key(&task(event));
+        let call = self.open.entry(task(event)).or_default().pop();
         self.open_count -= usize::from(call.is_some());
         let now = event.time();
         match call {
+            // The task was in between when the trace began.
+            None if begins && self.open_allowed => {}
             None if counted => self.unentered.add((0, now), || describe(event)),
             None | Some(Call::Rejected) => {}
             Some(Call::Counted { time, event: entered }) if !counted => {
@@ -143,10 +145,18 @@ impl Pairing {
     }
 
     fn close(&mut self) {
-        for call in std::mem::take(&mut self.open).into_values().flatten() {
-            if let Call::Counted { time, event } = call {
-                self.unreturned.add((time, u64::MAX), || format!("{event}\n      still open at the end"));
+        for mut calls in std::mem::take(&mut self.open).into_values() {
+            if self.open_allowed {
+                // The task is in between when the trace ends.
+                calls.pop();
             }
+            calls.into_iter().for_each(|call| self.add_open(call));
+        }
+    }
+
+    fn add_open(&mut self, call: Call) {
+        if let Call::Counted { time, event } = call {
+            self.unreturned.add((time, u64::MAX), || format!("{event}\n      still open at the end"));
         }
     }
 
@@ -175,18 +185,13 @@ impl Evaluate for Pairing {
         }
     }
 
-    /// With losses, only a pair that took too long and lies outside of all of them is certain, and
-    /// too many pairs are; a lost enter or return explains everything else.
-    fn finish(mut self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, only a pair outside of all of them that took too long fails. A lost enter or return may
+    /// be the cause of anything else.
+    fn finish(mut self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.enter.error().or_else(|| self.exit.error()) {
             return Finding::failed(error);
         }
-        if self.open_allowed {
-            // Open ends are all right; a return that the condition rejected is not.
-            self.unentered = Problems::default();
-        } else {
-            self.close();
-        }
+        self.close();
         let found = self.found();
         let slow = format!(" took longer than {:?}", self.within.unwrap_or_default());
         if after.losses.any() {

@@ -1,32 +1,31 @@
-//! Which events an expectation is about, and which came near.
+//! Selects the events of an expectation, and keeps those that nearly matched.
 
 use super::{
-    condition::Condition,
-    evaluate::{Bound, Holds},
+    evaluate::{Bound, ConditionResult},
     observed::{Observed, describe},
 };
-use crate::scenario::EventRef;
+use crate::scenario::{EventRef, condition::Condition};
 use std::fmt::Write;
 
-/// An event's name and a condition, and what was seen of both.
+/// The name and condition of events, and what matched so far.
 #[derive(Debug)]
 pub(super) struct Selector {
     event: EventRef,
     condition: Option<Condition>,
-    /// A kind of event that has the name, and one that has not: names are compared once.
+    /// A kind of event with the name, and one without it, so that names are compared once.
     named: Option<u16>,
     other: Option<u16>,
-    /// Events of the name.
+    /// The number of events with the name.
     seen: u64,
     rejected: u64,
-    /// The nearest misses: how many parts of the condition held, and what to say.
+    /// The events that nearly matched: how many parts of the condition held, and a text.
     nearest: Vec<(usize, String)>,
-    /// How often the condition could not be evaluated, and the first reason.
+    /// The number of events on which the condition could not be evaluated, and the first reason.
     errors: u64,
     error: String,
 }
 
-/// Misses that are shown.
+/// The maximum number of near misses that are shown.
 const NEAREST_MAX: usize = 3;
 
 impl Selector {
@@ -44,17 +43,17 @@ impl Selector {
         }
     }
 
-    /// Whether events of this group and name are meant.
+    /// Returns whether it selects events of this group and name.
     pub(super) fn wants(&self, group: &str, name: &str) -> bool {
         self.event.name == name && self.event.group.as_deref().is_none_or(|wanted| wanted == group)
     }
 
-    /// Whether `event` has the name.
+    /// Returns whether `event` has the name.
     pub(super) fn names(&self, event: &dyn Observed) -> bool {
         self.wants(event.group(), event.name())
     }
 
-    /// The same, remembered for its kind.
+    /// Like [`Selector::names`], but compares the names of each kind of event once.
     #[inline]
     fn knows(&mut self, event: &dyn Observed) -> bool {
         let kind = Some(event.kind());
@@ -66,7 +65,7 @@ impl Selector {
         named
     }
 
-    /// Whether `event` has the name and the condition holds of it. A miss is remembered.
+    /// Returns whether `event` has the name and meets the condition. Keeps a near miss.
     pub(super) fn matches(&mut self, event: &dyn Observed, bound: &Bound) -> bool {
         if !self.knows(event) {
             return false;
@@ -74,10 +73,10 @@ impl Selector {
         self.seen += 1;
         let Some(condition) = &self.condition else { return true };
         match condition.holds(event, bound) {
-            Holds::Yes => true,
-            Holds::No(part) => {
+            ConditionResult::Yes => true,
+            ConditionResult::No(part) => {
                 self.rejected += 1;
-                // Of equally near ones the first are kept, which takes no work for all others.
+                // Of equal misses the first are kept, so that the others cost nothing.
                 let worst = self.nearest.iter().map(|(score, _)| *score).min();
                 if self.nearest.len() < NEAREST_MAX || worst.is_some_and(|worst| part > worst) {
                     let by = condition.parts().get(part).map_or("", |part| part.text.as_str());
@@ -85,7 +84,7 @@ impl Selector {
                 }
                 false
             }
-            Holds::Error(part, reason) => {
+            ConditionResult::Error(part, reason) => {
                 self.errors += 1;
                 if self.errors == 1 {
                     let part = condition.parts().get(part).map_or("", |part| part.text.as_str());
@@ -102,7 +101,7 @@ impl Selector {
         self.nearest.truncate(NEAREST_MAX);
     }
 
-    /// Remembers a miss for a reason outside of the condition; `held` says how near it was.
+    /// Keeps a miss for a reason outside of the condition, as if `held` parts of the condition had held.
     pub(super) fn miss(&mut self, event: &dyn Observed, held: usize, reason: impl FnOnce() -> String) {
         self.rejected += 1;
         let worst = self.nearest.iter().map(|(score, _)| *score).min();
@@ -111,28 +110,28 @@ impl Selector {
         }
     }
 
-    /// How many parts the condition has.
+    /// Returns the number of parts of the condition.
     pub(super) fn parts(&self) -> usize {
         self.condition.as_ref().map_or(0, |condition| condition.parts().len())
     }
 
-    /// Whether any event of the name was looked at.
+    /// Returns whether there was any event with the name.
     pub(super) fn was_seen(&self) -> bool {
         self.seen > 0 || self.rejected > 0
     }
 
-    /// Whether the condition needs values of earlier events.
+    /// Returns whether the condition needs values of earlier events.
     pub(super) fn needs_bound(&self) -> bool {
         self.condition.as_ref().is_some_and(|condition| condition.bound().next().is_some())
     }
 
-    /// Why the condition cannot be judged, if it cannot.
+    /// Says why the condition cannot be evaluated.
     pub(super) fn error(&self) -> Option<String> {
         let events = if self.errors == 1 { "1 event".to_owned() } else { format!("{} events", self.errors) };
         (self.errors > 0).then(|| format!("the condition cannot be evaluated on {events}: {}", self.error))
     }
 
-    /// What was there instead, as lines of their own below a first line.
+    /// Returns lines about the events that nearly matched, to add to a finding.
     pub(super) fn explain(&self) -> String {
         if !self.was_seen() {
             return format!("\n  no event `{}` is in the trace", self.event);

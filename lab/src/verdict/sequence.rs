@@ -1,40 +1,42 @@
 //! `sequence:`, events in an order.
 //!
-//! Which of several matching events begins a sequence is not known beforehand, so every beginning
-//! is followed at once, as in a nondeterministic automaton. Of two partial matches of equal length
-//! and equal bindings only the later is kept: whatever can follow the earlier, and be in time, can
-//! follow the later. Their number is thereby that of distinct bindings.
+//! Any matching event may begin a sequence, so all beginnings are followed at the same time, as in a
+//! nondeterministic automaton. Of two partial matches of equal length with equal bindings, only the later
+//! is kept: any event that can follow the earlier in time can also follow the later. There are therefore
+//! as many partial matches as distinct bindings.
 
 use super::{
-    OutcomeStatus,
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, Stamp, equals, literal, lookup},
     selector::Selector,
 };
-use crate::scenario::{Bind, Literal, Same, Sequence};
+use crate::{
+    results::OutcomeStatus,
+    scenario::{Bind, Literal, Same, Sequence},
+};
 use std::{sync::Arc, time::Duration};
 
-/// Partial matches of one length that are followed at a time.
+/// The maximum number of partial matches of one length.
 const PARTIALS_MAX: usize = 2048;
 
-/// Complete matches that are kept, for the case that losses make the first ones doubtful.
+/// The maximum number of complete matches that are kept, in case losses make the first ones uncertain.
 const MATCHES_MAX: usize = 8;
 
 pub(super) struct Following {
     steps: Vec<Step>,
     within: Option<Duration>,
-    /// `partials[n]` have their first n + 1 events.
+    /// The partial matches: those in `partials[n]` have n + 1 events.
     partials: Vec<Vec<Partial>>,
-    /// Of each complete match, the times between which nothing may have been lost.
+    /// Per complete match, the intervals in which no event may have been lost.
     matches: Vec<Vec<(u64, u64)>>,
     furthest: Furthest,
-    /// An event had not the field that it should have bound.
+    /// An event lacked a field to bind.
     unbound: bool,
-    /// Some partial matches were given up for lack of room.
+    /// There were more than [`PARTIALS_MAX`], and some were dropped.
     crowded: bool,
 }
 
-/// The longest partial match there was, and how it ended if something ended it.
+/// The longest partial match, and what ended it.
 #[derive(Default)]
 struct Furthest {
     trail: Option<Arc<Trail>>,
@@ -54,12 +56,12 @@ struct Partial {
     bound: Vec<(String, Literal)>,
     start: u64,
     last: u64,
-    /// Times of the strict steps so far.
+    /// The intervals of the strict steps so far.
     strict: Vec<(u64, u64)>,
     trail: Arc<Trail>,
 }
 
-/// The events of a partial match, last first.
+/// The events of a partial match, the last one first.
 struct Trail {
     before: Option<Arc<Trail>>,
     length: usize,
@@ -90,11 +92,11 @@ impl Following {
     }
 
     fn is_done(&self) -> bool {
-        // A match that asks for no gap without events stands, whatever was lost.
+        // Losses cannot change a match without strict steps.
         self.matches.len() == MATCHES_MAX || self.matches.iter().any(Vec::is_empty)
     }
 
-    /// Lets the partial matches of `length` events meet an event, which may be the next of some.
+    /// Extends the partial matches of `length` events that an event continues.
     fn advance(&mut self, length: usize, event: &dyn Observed) {
         if self.partials[length - 1].is_empty() {
             return;
@@ -102,7 +104,7 @@ impl Following {
         let step = &mut self.steps[length];
         let waiting = std::mem::take(&mut self.partials[length - 1]);
         let named = step.selector.names(event);
-        // A condition that looks at nothing bound is the same for all.
+        // A condition without bound values has the same result for all of them.
         let once = (named && !step.selector.needs_bound()).then(|| step.selector.matches(event, &[]));
         let mut kept = Vec::with_capacity(waiting.len());
         let mut next = Vec::new();
@@ -120,7 +122,7 @@ impl Following {
                 self.unbound |= !bound;
                 next.push(extended);
             } else if fits {
-                // Nothing but another value of what was bound speaks against it.
+                // It differs only in a value of `same`.
                 let near = step.selector.parts();
                 step.selector.miss(event, near, || differs(&step.same, &partial.bound, event));
             }
@@ -135,7 +137,7 @@ impl Following {
         next.into_iter().for_each(|partial| self.reach(length + 1, partial));
     }
 
-    /// Takes in a match of `length` events.
+    /// Adds a match of `length` events.
     fn reach(&mut self, length: usize, partial: Partial) {
         self.furthest.note(&partial.trail, None);
         if length == self.steps.len() {
@@ -155,15 +157,15 @@ impl Following {
     }
 }
 
-/// How an event that comes too late ends a partial match.
+/// Why an event that comes too late ends a partial match.
 struct Late {
-    /// If it is the awaited one.
+    /// The reason if it is the expected event.
     came: String,
-    /// If it is another.
+    /// The reason if it is a different event.
     over: String,
 }
 
-/// Whether what was to follow a partial match can come no more at the time `now`.
+/// Returns why a partial match can no longer be continued at the time `now`.
 fn lateness(step: Option<Duration>, whole: Option<Duration>, partial: &Partial, now: u64) -> Option<Late> {
     let bounds = [(step, partial.last, "the event before"), (whole, partial.start, "the first event")];
     bounds.into_iter().find_map(|(within, since, what)| {
@@ -171,7 +173,7 @@ fn lateness(step: Option<Duration>, whole: Option<Duration>, partial: &Partial, 
         let within = within.filter(|within| took > *within)?;
         Some(Late {
             came: format!("it came {took:?} after {what}, expected within {within:?}"),
-            over: format!("{within:?} after {what} its time was over"),
+            over: format!("time ran out {within:?} after {what}"),
         })
     })
 }
@@ -186,14 +188,14 @@ fn has_same(same: &Same, bound: &[(String, Literal)], event: &dyn Observed) -> b
     })
 }
 
-/// The first field that has another value than the bound one.
+/// Says which field differs from its bound value.
 fn differs(same: &Same, bound: &[(String, Literal)], event: &dyn Observed) -> String {
     let wrong = same.0.iter().find(|name| !has_same(&Same(vec![name.to_string()]), bound, event));
     let value = bound.iter().find(|(name, _)| Some(name) == wrong).map(|(_, value)| value.to_string());
     format!("`same: {}`, which was {}", wrong.map_or("", String::as_str), value.unwrap_or_default())
 }
 
-/// The partial match with one more event, and whether that had all fields to bind.
+/// Returns a partial match with one more event, and whether the event has all fields to bind.
 fn extend(step: &Step, partial: &Partial, event: &dyn Observed) -> (Partial, bool) {
     let mut extended = partial.clone();
     if step.strict {
@@ -205,7 +207,7 @@ fn extend(step: &Step, partial: &Partial, event: &dyn Observed) -> (Partial, boo
     (extended, has_all)
 }
 
-/// Keeps the fields' values. False if the event has not all of them.
+/// Binds the values of fields. Returns false if the event lacks one.
 fn bind(names: &Bind, event: &dyn Observed, bound: &mut Vec<(String, Literal)>) -> bool {
     let before = bound.len();
     bound.extend(
@@ -225,7 +227,7 @@ fn trail(before: Option<&Arc<Trail>>, event: &dyn Observed) -> Arc<Trail> {
 }
 
 impl Furthest {
-    /// Remembers a partial match if none was longer, with the first reason why such a one ended.
+    /// Keeps a partial match if none was longer, with the first reason why one of its length ended.
     fn note(&mut self, trail: &Arc<Trail>, end: Option<String>) {
         let longest = self.trail.as_ref().map_or(0, |trail| trail.length);
         if trail.length > longest || (trail.length == longest && self.end.is_none() && end.is_some()) {
@@ -236,7 +238,7 @@ impl Furthest {
 
 impl Evaluate for Following {
     fn wants(&self, group: &str, name: &str) -> bool {
-        // Whatever comes between two events matters where nothing may.
+        // A strict step observes all events, since none may come between.
         self.steps.iter().any(|step| step.strict || step.selector.wants(group, name))
     }
 
@@ -244,7 +246,7 @@ impl Evaluate for Following {
         if self.is_done() {
             return;
         }
-        // Last step first, so that no event is taken for two.
+        // The last step first, so that no event counts twice.
         for length in (1..self.steps.len()).rev() {
             self.advance(length, event);
         }
@@ -257,9 +259,9 @@ impl Evaluate for Following {
         }
     }
 
-    /// A sequence that was found is there, whatever was lost, unless it was lost where nothing may
-    /// have been between two of its events. One that was not found may have been lost.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, a sequence that was found passes, unless events may have been lost between two events of
+    /// a strict step. One that was not found is inconclusive.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.steps.iter().find_map(|step| step.selector.error()) {
             return Finding::failed(error);
         }
@@ -276,7 +278,7 @@ impl Evaluate for Following {
             return after.inconclusive(&found);
         }
         if self.crowded {
-            let detail = format!("{found}, but gave some up: more than {PARTIALS_MAX} were open at a time");
+            let detail = format!("{found}, but dropped some: more than {PARTIALS_MAX} were open at a time");
             return Finding { status: OutcomeStatus::Inconclusive, detail };
         }
         Finding::failed(format!("{found}{}", self.explain()))
@@ -284,7 +286,7 @@ impl Evaluate for Following {
 }
 
 impl Following {
-    /// How far it went, why no further, and what came near being the next event.
+    /// Describes the longest partial match, what ended it, and events that nearly continued it.
     fn explain(&self) -> String {
         let mut text = String::new();
         let mut events = Vec::new();
@@ -304,9 +306,9 @@ impl Following {
                 text.push_str(&format!(": {end}"));
             }
             if self.unbound {
-                text.push_str("\n  an event had not the field that is to be bound");
+                text.push_str("\n  an event lacked the field to bind");
             }
-            // Where its time was over, nobody looked whether it came later.
+            // If time had run out, later events were not compared.
             if self.furthest.end.is_none() || step.selector.was_seen() {
                 text.push_str(&step.selector.explain());
             }
@@ -314,3 +316,7 @@ impl Following {
         text
     }
 }
+
+#[cfg(test)]
+#[path = "sequence_tests.rs"]
+mod tests;

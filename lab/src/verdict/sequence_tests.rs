@@ -1,8 +1,8 @@
-//! Sequences: order, binds, gaps, time, and losses.
+//! Tests of sequences: order, binds, gaps, time and losses.
 
-use super::{
-    OutcomeStatus::{Failed, Inconclusive, Passed},
-    fixture::check,
+use crate::{
+    results::OutcomeStatus::{Failed, Inconclusive, Passed},
+    verdict::fixture::check,
 };
 
 /// Two tasks that open, write and close files at the same time.
@@ -46,7 +46,7 @@ fn order() {
             "rejected by `fd == 9`",
         ],
     );
-    // One event is not taken for two.
+    // No event counts twice.
     check(&sequence(&["event: t:open", "event: t:open", "event: t:open"]), TRACE, Failed, &["found 2 of 3"]);
 }
 
@@ -96,7 +96,7 @@ fn strict_steps_have_nothing_in_between() {
     let whole =
         "sequence:\n  strict: true\n  steps: [{ event: t:open }, { event: t:write }, { event: t:close }]";
     check(whole, TRACE, Failed, &["found 2 of 3"]);
-    // An event of a kind that nothing names is in between too.
+    // An event of a kind that no step names also comes between.
     let other = TRACE.replace("1200 0", "1150 0 c-3 x:y z=1\n1200 0");
     check(
         &sequence(&["event: t:open, where: pid == 2", "event: t:write, strict: true"]),
@@ -135,7 +135,7 @@ fn time_limits() {
         &["did not follow: it came 400ns after the event before, expected within 399ns"],
     );
     let other = sequence(&["event: t:open, where: pid == 1", "event: t:write, where: n == 6, within: 50ns"]);
-    check(&other, TRACE, Failed, &["did not follow: 50ns after the event before its time was over"]);
+    check(&other, TRACE, Failed, &["did not follow: time ran out 50ns after the event before"]);
     let whole = |within: &str| {
         format!(
             "sequence:\n  within: {within}\n  steps: [{{ event: t:open }}, {{ event: t:write }}, {{ event: t:close }}]"
@@ -156,7 +156,7 @@ fn losses() {
         Inconclusive,
         &["found 1 of 2 events in order, but 4 events were lost"],
     );
-    // Something lost may have come between.
+    // A lost event may have come between.
     check(
         &sequence(&["event: t:open, where: pid == 2", "event: t:write, strict: true"]),
         &lossy,
@@ -178,8 +178,8 @@ fn many_beginnings_take_bounded_memory() {
         trace.push_str(&format!("{n} 0 a-{n} t:open fd={n}\n"));
     }
     let none = ["event: t:open, bind: pid", "event: t:close, same: pid"];
-    check(&sequence(&none), &trace, Inconclusive, &["gave some up: more than 2048 were open at a time"]);
-    // Without binds there is one partial match, however many begin it.
+    check(&sequence(&none), &trace, Inconclusive, &["dropped some: more than 2048 were open at a time"]);
+    // Without binds there is one partial match, no matter how many events begin it.
     let none = ["event: t:open", "event: t:close"];
     check(&sequence(&none), &trace, Failed, &["found 1 of 2"]);
 }

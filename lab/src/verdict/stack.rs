@@ -1,30 +1,28 @@
 //! `stack:`, the frames of a stack trace that follows an event.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe},
     pairs::task,
     selector::Selector,
 };
-use crate::{
-    scenario::{Line, Stack},
-    trace::Value,
-};
+use crate::scenario::{Line, Stack};
 use std::collections::HashMap;
+use trace::Value;
 
-/// ftrace's own entry that holds a stack.
+/// The event of ftrace with a stack trace.
 const KERNEL_STACK: &str = "kernel_stack";
 
-/// Stacks that are shown.
+/// The maximum number of stacks that are shown.
 const SHOWN: usize = 3;
 
 pub(super) struct Stacks {
     selector: Selector,
     frames: Vec<Line>,
     strict: bool,
-    /// The stack entry itself is selected, not the event before it.
+    /// Selects the stack event itself, not the event before it.
     direct: bool,
-    /// Selected events whose stack has not come yet, by CPU.
+    /// Selected events that wait for their stack, by CPU.
     waiting: HashMap<u32, ((i32, u32), String)>,
     found: u64,
     stacks: u64,
@@ -67,7 +65,7 @@ impl Stacks {
         self.first_missing(names).0.is_none()
     }
 
-    /// The first frame that is not there in order, and how many were.
+    /// Returns the first frame that is missing or out of order, and the number of those before it.
     fn first_missing(&self, names: &[String]) -> (Option<&Line>, usize) {
         let mut rest = names.iter();
         for (index, frame) in self.frames.iter().enumerate() {
@@ -79,7 +77,7 @@ impl Stacks {
     }
 }
 
-/// The functions of a stack entry, innermost first.
+/// Returns the functions of a stack event, innermost first.
 fn frames(stack: &dyn Observed) -> Vec<String> {
     let Some(Value::List(callers)) = stack.field("caller") else { return Vec::new() };
     let name = |caller: &Value<'_>| match caller {
@@ -116,8 +114,8 @@ impl Evaluate for Stacks {
         }
     }
 
-    /// A stack that was found is there, whatever was lost.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, a stack that was found passes; otherwise the result is inconclusive.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.selector.error() {
             return Finding::failed(error);
         }

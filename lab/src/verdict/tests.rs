@@ -1,9 +1,7 @@
-//! What each expectation says of small traces.
+//! Tests of each expectation on small traces.
 
-use super::{
-    OutcomeStatus::{Failed, Inconclusive, Passed},
-    fixture::check,
-};
+use super::fixture::check;
+use crate::results::OutcomeStatus::{Failed, Inconclusive, Passed};
 
 /// Five writes of one task and their returns, as a kprobe and a kretprobe show them.
 const EFD: &str = "
@@ -69,6 +67,26 @@ fn the_nearest_misses_are_those_of_which_most_holds() {
 }
 
 #[test]
+fn an_event_without_a_format_may_be_any_event() {
+    let unknown = with("3900 1 a-1 :unknown");
+    check(
+        "never: { event: t:nothing }",
+        &unknown,
+        Inconclusive,
+        &["1 event has an unknown format, as after an event was removed"],
+    );
+    check("count: { event: t:write, is: 3 }", &unknown, Inconclusive, &["found 3"]);
+    check("count: { event: t:write, at_least: 3 }", &unknown, Passed, &[]);
+    let both = with("3900 1 a-1 :unknown\nLOST 1 5 3900 -");
+    check(
+        "never: { event: t:nothing }",
+        &both,
+        Inconclusive,
+        &["1 event has an unknown", "and 5 events were lost"],
+    );
+}
+
+#[test]
 fn counts_and_losses() {
     let lossy = with("LOST 1 5 3900 -");
     check("count: { event: t:write, at_least: 3 }", &lossy, Passed, &[]);
@@ -118,7 +136,7 @@ fn conditions() {
         "list.exists(x, x == u - 7)",
         "comm == \"sh\" && cpu == 3 && time == 5000000",
         "event == \"e\" && group == \"t\"",
-        // Its own field of that name wins; the common one stays reachable.
+        // The event's own field hides the common one, which has a second name.
         "pid == 55 && common_pid == 7",
         "u == 9 || s == -9",
         "u == 8 ? true : false",
@@ -137,7 +155,7 @@ fn a_condition_that_cannot_be_evaluated_fails() {
     wrong("ret", "`ret`: it is not true or false");
     wrong("ret.startsWith(\"x\")", "startsWith");
     wrong("ret < \"x\"", "overload");
-    // Where another part is false, nothing is wrong.
+    // If another part is false, the error does not matter.
     check("never: { event: t:ret, where: rett == 8 && ret == 1 }", EFD, Passed, &[]);
 }
 
@@ -247,15 +265,20 @@ fn pairs() {
         Failed,
         &["1 without a return:\n    a-1 [000] 0.000000: in: n=9\n      still open at the end"],
     );
-    check(&pairs(", open: true"), &open, Passed, &[]);
+    check(&pairs(", allow_open: true"), &open, Passed, &[]);
     let stray = format!("50 0 c-3 t:out r=0 {NESTED}");
     check(&pairs(""), &stray, Failed, &["1 returned without an enter:\n    c-3"]);
-    check(&pairs(", open: true"), &stray, Passed, &[]);
+    check(&pairs(", allow_open: true"), &stray, Passed, &[]);
+    // A task is in between once when the trace begins, and once when it ends.
+    let missing = "100 0 a-1 t:in n=1\n200 0 a-1 t:out r=1\n300 0 a-1 t:in n=2\n400 0 a-1 t:in n=3\n";
+    check(&pairs(", allow_open: true"), missing, Failed, &["1 without a return:\n    a-1", "n=2"]);
+    let late = "100 0 a-1 t:in n=1\n200 0 a-1 t:out r=1\n300 0 a-1 t:out r=2\n";
+    check(&pairs(", allow_open: true"), late, Failed, &["1 returned without an enter:\n    a-1"]);
 }
 
 #[test]
 fn pairs_with_conditions() {
-    // The return of an enter that does not count does not count either, nor is it taken for another's.
+    // The return of a rejected enter does not count, and is not taken for that of another enter.
     let pairs = "pairs: { enter: { event: t:in, where: n != 3 }, return: t:out, is: 2 }";
     check(pairs, NESTED, Passed, &[]);
     let pairs = "pairs: { enter: t:in, return: { event: t:out, where: r < 3 } }";

@@ -1,16 +1,16 @@
 //! `values:` and `set:`.
 
 use super::{
-    finding::{After, Evaluate, Finding},
+    finding::{EndState, Evaluate, Finding},
     observed::{Observed, describe, equals, lookup, show},
     selector::Selector,
 };
 use crate::scenario::{Literal, Set, Values};
 
-/// Values that are shown of each list.
+/// The maximum number of values of each list that are shown.
 const SHOWN: usize = 40;
 
-/// A list of values on one line, cut.
+/// Formats a list of values on one line, truncated.
 fn listed(values: &[String], total: u64) -> String {
     let left = total.saturating_sub(values.len() as u64);
     let more = if left > 0 { format!(", … ({left} more)") } else { String::new() };
@@ -22,25 +22,25 @@ fn literals(values: &[Literal]) -> String {
     listed(&shown, values.len() as u64)
 }
 
-/// The first event that has not the field.
+/// Says that an event lacks the field.
 fn lacks(field: &str, event: &dyn Observed) -> String {
     let known: Vec<_> = event.fields().into_iter().map(|(name, _)| name.to_owned()).collect();
-    let near = crate::scenario::nearest(field, known.iter().map(String::as_str));
+    let near = crate::words::nearest(field, known.iter().map(String::as_str));
     let near = near.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
     format!("the event has no field `{field}`{near}: {}", describe(event))
 }
 
-/// Values in the order of the trace.
+/// Evaluates `values:`, values in the order of the trace.
 pub(super) struct Ordered {
     selector: Selector,
     field: String,
     expected: Vec<Literal>,
     found: u64,
     shown: Vec<String>,
-    /// The position, from 0, and event of the first value that is not the expected one.
+    /// The position, from 0, and the event of the first unexpected value.
     difference: Option<(usize, String)>,
-    /// Where in `expected` the next value can be if some before it were lost; `None` once no such
-    /// place is left.
+    /// The first position in `expected` of the next value, if values before it may be lost; `None` once the
+    /// values are not a subsequence of the expected ones.
     lossy_next: Option<usize>,
     error: Option<String>,
 }
@@ -88,9 +88,9 @@ impl Evaluate for Ordered {
         });
     }
 
-    /// Values that cannot come of the expected ones by leaving some out are wrong for certain;
-    /// all others, even the right ones, a lost event could change.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, values that are not a subsequence of the expected ones fail; any others are
+    /// inconclusive.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.error.or_else(|| self.selector.error()) {
             return Finding::failed(error);
         }
@@ -120,7 +120,7 @@ impl Evaluate for Ordered {
     }
 }
 
-/// Values in any order.
+/// Evaluates `set:`, values in any order.
 pub(super) struct Unordered {
     selector: Selector,
     field: String,
@@ -128,7 +128,7 @@ pub(super) struct Unordered {
     seen: Vec<bool>,
     distinct: bool,
     found: u64,
-    /// Values that were not expected, or too often: how many, and the first of them.
+    /// The number of values that are not expected or too many, and the first of them.
     unexpected: u64,
     first: Vec<String>,
     error: Option<String>,
@@ -177,9 +177,8 @@ impl Evaluate for Unordered {
         }
     }
 
-    /// A value that is not expected is wrong whatever was lost; for the rest, a lost event could
-    /// be the missing one, or one too many.
-    fn finish(self: Box<Self>, after: &After<'_>) -> Finding {
+    /// With losses, an unexpected value fails; anything else is inconclusive.
+    fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
         if let Some(error) = self.error.or_else(|| self.selector.error()) {
             return Finding::failed(error);
         }

@@ -1,32 +1,31 @@
-//! What tests with real machines have in common: the default kernel and the guest, built once.
+//! Shared by tests with real machines: the lab, the default kernel and the guest, built once.
 
 use lab::{
-    cache::Cache,
+    Lab,
     guest::{self, Guest},
     host::prerequisites::{self, Need},
     kernel::{self, Kernel},
-    progress::Progress,
 };
 use std::{env, path::Path, sync::OnceLock};
 
-/// All that a machine is made of.
+/// The parts of a machine.
 pub(crate) struct Built {
+    pub(crate) lab: Lab,
     pub(crate) kernel: Kernel,
     pub(crate) guest: Guest,
 }
 
-/// Builds what is not built yet.
+/// Builds missing parts.
 pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let progress = Progress::new();
+        let lab = Lab::open(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()).unwrap();
         let yes = env::var("CI").is_ok_and(|value| value == "true");
-        prerequisites::ensure(Need::Test, yes, &progress).unwrap();
-        let cache = Cache::open().unwrap();
+        prerequisites::ensure(Need::Test, yes, &lab.progress).unwrap();
         Built {
-            kernel: kernel::build(&cache, root, kernel::DEFAULT, None, &progress).unwrap(),
-            guest: guest::build(&cache, root, &progress).unwrap(),
+            kernel: kernel::build(&lab, kernel::DEFAULT, None).unwrap(),
+            guest: guest::build(&lab).unwrap(),
+            lab,
         }
     })
 }

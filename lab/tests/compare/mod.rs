@@ -1,11 +1,11 @@
-//! A trace as the lab reads it against `trace-cmd report`: count, order, time and every field of
-//! every event.
+//! Compares the lab's reading of a trace with `trace-cmd report`: count, order, time and every field
+//! of every event.
 
 use anyhow::{Context, Result, bail, ensure};
-use lab::trace::{Event, FieldFormat, Item, Trace, Value};
 use std::{ops::ControlFlow, path::Path, process::Command};
+use trace::{Event, FieldFormat, Item, Trace, Value};
 
-/// Compares a whole file; the number of its events.
+/// Compares a whole file and returns the number of its events.
 pub(crate) fn compare(file: &Path) -> Result<u64> {
     let report = Command::new("trace-cmd")
         .args(["report", "-N", "-R", "-t", "-i"])
@@ -20,7 +20,7 @@ pub(crate) fn compare(file: &Path) -> Result<u64> {
     let mut events = 0u64;
     trace.for_each(|item| {
         let expect = match &item {
-            // trace-cmd knows only the losses that a page tells, by the first event behind them.
+            // trace-cmd knows only losses that a page records, at the first event after them.
             Item::Loss(loss) if loss.before.is_none() => return Ok(ControlFlow::Continue(())),
             Item::Loss(loss) => match loss.lost {
                 Some(lost) => format!("CPU:{} [{lost} EVENTS DROPPED]", loss.cpu),
@@ -45,10 +45,10 @@ pub(crate) fn compare(file: &Path) -> Result<u64> {
     Ok(events)
 }
 
-/// Compares one event with its line.
+/// Compares an event with its line.
 fn same(trace: &Trace, event: &Event<'_>, line: &str) -> Result<()> {
     let (comm, pid, cpu, time) = (event.comm(), event.pid, event.cpu, event.time);
-    // Of an event whose format was gone before the trace was read, trace-cmd does not even tell the task.
+    // If an event's format was removed before the trace was read, trace-cmd does not even print the task.
     if event.group().is_empty() && event.name() == "unknown" {
         ensure!(line.contains("[UNKNOWN EVENT]"), "trace-cmd knows this event");
         return Ok(());
@@ -57,7 +57,7 @@ fn same(trace: &Trace, event: &Event<'_>, line: &str) -> Result<()> {
         .strip_prefix(&format!("{comm:>16}-{pid:<5} [{cpu:03}] "))
         .context("task, pid or CPU differ")?
         .trim_start();
-    // trace-cmd 3.1.6 takes `boot` for a clock that does not count nanoseconds.
+    // trace-cmd 3.1.6 treats `boot` as a clock that does not count nanoseconds.
     let seconds = format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
     let mut rest = [seconds, time.to_string()]
         .iter()
@@ -67,7 +67,7 @@ fn same(trace: &Trace, event: &Event<'_>, line: &str) -> Result<()> {
         .context("the name differs")?
         .trim_start();
     for field in event.format().own_fields().iter().filter(|field| !field.is_derived()) {
-        // trace-cmd 3.1.6 gives up on an event with an array of strings, from there on.
+        // trace-cmd 3.1.6 stops printing an event at an array of strings.
         if field.type_name.contains("[][") {
             break;
         }
@@ -83,9 +83,9 @@ fn same(trace: &Trace, event: &Event<'_>, line: &str) -> Result<()> {
     Ok(())
 }
 
-/// What stands behind the value at the start of `text`; `None` if it is another value. trace-cmd
-/// takes the conversion of a field from the print format where it finds one there, so the same
-/// value comes in several forms.
+/// Returns the text after the value at the start of `text`, or `None` if that is a different value.
+/// trace-cmd takes the conversion of a field from the print format if it finds one there, so the same
+/// value has several forms.
 fn behind<'a>(
     trace: &Trace,
     event: &Event<'_>,
@@ -102,12 +102,12 @@ fn behind<'a>(
             }
             names(trace, field, value)
         }
-        // Of a string that could not be read there is no byte, and trace-cmd shows whatever lies there.
+        // A string that could not be read has no bytes, and trace-cmd prints whatever is at its offset.
         Value::Text(said) if said.is_empty() && located_length(event, field) == Some(0) => {
             return Some(behind_garbage(text));
         }
         Value::Text(text) => vec![text.trim_end_matches('\n').to_owned()],
-        // trace-cmd shows the word that says where the bytes lie.
+        // trace-cmd prints the word with the location of the bytes.
         Value::Bytes(_) => located(event, field).into_iter().collect(),
         Value::List(items) => lists(event, field, items),
     };
@@ -118,7 +118,7 @@ fn behind<'a>(
         .find(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// Whether `word` is the number, in whatever base and with whatever sign.
+/// Returns whether `word` is the number, signed or unsigned, decimal or hexadecimal.
 fn is_number(field: &FieldFormat, value: &Value<'_>, word: &str) -> bool {
     let bits = value.as_u64().unwrap_or(0);
     let whole = bits & u64::MAX.checked_shr(64 - 8 * field.size.clamp(1, 8) as u32).unwrap_or(0);
@@ -127,7 +127,7 @@ fn is_number(field: &FieldFormat, value: &Value<'_>, word: &str) -> bool {
     signed || word.parse() == Ok(whole) || u64::from_str_radix(hexadecimal, 16) == Ok(whole)
 }
 
-/// What else a number may stand for: a character, a symbol, a string of the kernel.
+/// Returns other forms of a number: a character, a symbol, a string of the kernel.
 fn names(trace: &Trace, field: &FieldFormat, value: &Value<'_>) -> Vec<String> {
     let bits = value.as_u64().unwrap_or(0);
     let mut texts = Vec::new();
@@ -151,7 +151,7 @@ fn lists(event: &Event<'_>, field: &FieldFormat, items: &[Value<'_>]) -> Vec<Str
         return stack(&bytes, field.size);
     }
     let mut texts = vec![array(&bytes)];
-    // trace-cmd does not look for an array that ends with its record.
+    // trace-cmd does not print an array that extends to the end of its record.
     if field.size == 0 {
         texts.push("ARRAY[]".to_owned());
     }
@@ -165,12 +165,12 @@ fn located(event: &Event<'_>, field: &FieldFormat) -> Option<String> {
     Some(u32::from_le_bytes(*word).to_string())
 }
 
-/// The bytes of a list: its elements put side by side again.
+/// Returns the bytes of a list, by joining its elements.
 fn elements(event: &Event<'_>, field: &FieldFormat, items: &[Value<'_>]) -> Vec<u8> {
     let size = match located_length(event, field) {
         Some(length) => length / items.len().max(1),
         None if field.size == 0 => event.data().len().saturating_sub(field.offset) / items.len().max(1),
-        // A kernel stack is longer or shorter than its format says.
+        // A kernel stack may be longer or shorter than its format says.
         None if event.name() == "kernel_stack" => 8,
         None => field.size / items.len().max(1),
     };
@@ -189,7 +189,7 @@ fn array(bytes: &[u8]) -> String {
     format!("ARRAY[{}]", bytes.join(", "))
 }
 
-/// What begins with ` NAME=`, or nothing.
+/// Returns the text from the first ` NAME=` on, or an empty string.
 fn behind_garbage(text: &str) -> &str {
     let is_field = |&(at, _): &(usize, &str)| {
         let name = text[at + 1..].split('=').next().unwrap_or_default();
@@ -198,7 +198,8 @@ fn behind_garbage(text: &str) -> &str {
     text.match_indices(' ').find(is_field).map_or("", |(at, _)| &text[at..])
 }
 
-/// trace-cmd shows eight frames of every kernel stack: of a shorter one, whatever lies behind it.
+/// Skips the excess frames of a kernel stack: trace-cmd always prints eight, and takes the missing ones of a
+/// shorter stack from the bytes after it.
 fn behind_stack(rest: &str) -> &str {
     rest.strip_prefix(", ").and_then(|rest| rest.split_once(']')).map_or(rest, |(_, rest)| rest)
 }

@@ -1,4 +1,4 @@
-# `cargo xtask …`: the words from `xtask` on are the program's, anything else is cargo's own.
+# `cargo xtask …` is completed by the program, anything else by cargo's own completion.
 _ftrace_lab_cargo() {
     if [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} == xtask ]]; then
         local -a COMP_WORDS=("${COMP_WORDS[@]:1}")

@@ -1,10 +1,9 @@
-//! A lab that is killed hard while it makes a snapshot: no QEMU is left, and the next lab takes
-//! nothing that is half made.
+//! A lab killed by SIGKILL while it makes a snapshot: no QEMU is left, and the next lab does not use
+//! the incomplete snapshot.
 
 use crate::{
-    kill_hard,
     patience::{PATIENCE, wait_for},
-    stage::{ONE_RUN, TRIVIAL, cache, check, run, said, scenarios, scratch},
+    stage::{ONE_RUN, TRIVIAL, cache, check, kill_hard, run, said, scenarios, scratch},
 };
 use std::{
     fs,
@@ -15,14 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a moment that lasts for a few milliseconds may be missed.
+/// The number of attempts to hit a moment that lasts for a few milliseconds.
 const ATTEMPTS: usize = 8;
 
-/// What is seen from outside of a snapshot that is being made.
+/// The externally visible state of a snapshot that is being made.
 struct Seen<'a> {
-    /// The directory that will be the snapshot's.
+    /// The directory that will become the snapshot.
     making: Option<&'a Path>,
-    /// The QEMU that runs from it.
+    /// Whether a QEMU is running from it.
     qemu: bool,
 }
 
@@ -41,7 +40,7 @@ fn entries(snapshots: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     all.partition(|path| path.file_name().unwrap().to_string_lossy().starts_with(".making-"))
 }
 
-/// Whether a QEMU has its memory below `directory`.
+/// Returns whether a QEMU has its memory below `directory`.
 fn qemu_runs(directory: &Path) -> bool {
     let name = directory.to_string_lossy();
     let of = |process: fs::DirEntry| {
@@ -52,7 +51,7 @@ fn qemu_runs(directory: &Path) -> bool {
     fs::read_dir("/proc").unwrap().flatten().any(of)
 }
 
-/// Kills the lab at the moment; false if the moment has passed before it was seen.
+/// Kills the lab at the moment; returns false if the moment was missed.
 fn kill_at(lab: &mut Child, snapshots: &Path, moment: fn(&Seen<'_>) -> bool) -> bool {
     let start = Instant::now();
     loop {

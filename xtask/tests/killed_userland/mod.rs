@@ -1,10 +1,10 @@
-//! What guests with a whole userland leave behind, whatever ends them: nothing.
+//! Guests with a userland leave nothing behind, whatever ends them.
 
 use crate::{
     stage::{ONE_RUN, check, run, said, scenarios, scratch, stored},
     watched::{Mark, PATIENCE},
 };
-use lab::{cache::Cache, verdict::Status};
+use lab::results::Status;
 use std::{
     fs,
     os::unix::process::CommandExt,
@@ -15,10 +15,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Does not end by itself.
+/// A scenario that does not end by itself.
 const ENDLESS: &str = "summary: x\nuserland: debian\ntimeout: 600s\nsteps: [sh: exec sleep 900]\n";
 
-/// A lab with a directory for temporary files that nobody else uses.
+/// A lab with a private directory for temporary files.
 struct Watched {
     command: Command,
     mark: Mark,
@@ -34,51 +34,51 @@ impl Watched {
         Watched { command, mark, temporary }
     }
 
-    /// How many guests run.
+    /// Returns the number of running guests.
     fn guests(&self) -> usize {
         self.mark.running().iter().filter(|process| process.name.starts_with("qemu-system")).count()
     }
 
-    /// vmtest's own sockets, which are where it wants them, once the guest has them all and its /init is in
-    /// the tree.
-    fn sockets(&self) -> Option<Vec<PathBuf>> {
-        let trees = self.places();
-        let has_init = |place: &PathBuf| fs::read_dir(place).is_ok_and(|mut files| files.next().is_some());
+    /// Returns the files of vmtest, the lab and QEMU outside of the results, once all of them exist.
+    fn files(&self) -> Option<Vec<PathBuf>> {
         let running = self.mark.running();
-        let guest = running.iter().find(|process| process.name.starts_with("qemu-system"))?;
-        let paths = guest.arguments.iter().filter_map(|argument| {
-            let path = argument.strip_prefix("socket,path=").or(argument.strip_prefix("unix:"))?;
-            path.starts_with('/').then(|| PathBuf::from(path.split(',').next().unwrap_or(path)))
-        });
-        let paths: Vec<_> = paths.collect();
-        let there = !paths.is_empty() && paths.iter().all(|path| path.exists());
-        (there && trees.iter().any(has_init)).then_some(paths)
+        let files = running.iter().find_map(|process| files(&process.arguments))?;
+        assert_eq!(files.len(), 10, "{files:?}");
+        files.iter().all(|path| path.exists()).then_some(files)
     }
 
-    /// Nothing runs, and there is no file in any of the places.
-    fn left_nothing(&self) {
+    /// Checks that nothing is running and that none of the files exists.
+    fn left_nothing(&self, files: &[PathBuf]) {
         self.mark.is_over();
-        for place in self.places() {
-            let left: Vec<_> = fs::read_dir(&place).into_iter().flatten().flatten().collect();
-            assert!(left.is_empty(), "{left:?}");
-            if place != self.temporary.path() {
-                // In a tree it is where the guest mounts its own; it is this test's only.
-                fs::remove_dir(place).unwrap();
-            }
-        }
-    }
-
-    /// The directory for temporary files, as the host and as each userland has it. vmtest's /init is in one.
-    fn places(&self) -> Vec<PathBuf> {
-        let path = self.temporary.path();
-        let trees = fs::read_dir(Cache::open().unwrap().root().join("userlands")).unwrap().flatten();
-        let trees = trees.map(|entry| entry.path().join("tree").join(path.strip_prefix("/").unwrap()));
-        trees.filter(|place| place.is_dir()).chain([path.to_owned()]).collect()
+        let left: Vec<_> = fs::read_dir(self.temporary.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+        let left: Vec<_> = files.iter().filter(|path| path.symlink_metadata().is_ok()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 
-/// Ends a lab that a failed test would leave.
-struct Ended(u32);
+/// Returns the files that the arguments of a QEMU show: sockets, their directory, vmtest's paths for them,
+/// and its /init. Returns `None` for other processes.
+pub(crate) fn files(arguments: &[String]) -> Option<Vec<PathBuf>> {
+    arguments.first().filter(|program| program.starts_with("qemu-system"))?;
+    let value = |argument: &str, before: &str, end: char| {
+        let (_, value) = argument.split_once(before)?;
+        Some(value.split(end).next().unwrap_or(value).to_owned())
+    };
+    let mut found = Vec::new();
+    for argument in arguments.iter().filter(|argument| argument.contains("server=on")) {
+        let socket = value(argument, "path=", ',').or_else(|| value(argument, "unix:", ','));
+        let socket = PathBuf::from(socket.unwrap());
+        let vmtests = Path::new("/tmp").join(socket.file_name().unwrap());
+        found.extend([socket.parent().unwrap().to_owned(), vmtests, socket]);
+    }
+    let of = |before, end| arguments.iter().find_map(|argument| value(argument, before, end));
+    found.push(PathBuf::from(of("local,id=root,path=", ',')? + &of(" init=", ' ')?));
+    Some(found)
+}
+
+/// Kills a lab that a failed test would leave running.
+pub(crate) struct Ended(pub(crate) u32);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -88,7 +88,7 @@ impl Drop for Ended {
     }
 }
 
-fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     let start = Instant::now();
     while !look() {
         assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
@@ -96,27 +96,27 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a console below `results` has this text.
+/// Returns whether a console below `results` contains this text.
 fn console_has(results: &Path, text: &str) -> bool {
     let found = Command::new("grep").args(["-rqs", "--include=console.txt", text]).arg(results).status();
     found.unwrap().success()
 }
 
-/// Ends a lab by a signal: while its guest boots, and while a step runs.
+/// Ends a lab by a signal, once while its guest boots and once while a step runs.
 fn ended_by(signal: &str, code: Option<i32>) {
     for booted in [false, true] {
         let directory = scratch();
         let results = directory.path().join("results");
         let endless = scenarios(directory.path(), [("endless", ENDLESS)]);
         let mut watched = Watched::new(&results, &endless);
-        // As a terminal does, to everybody in the foreground.
+        // Like a terminal, which signals the whole foreground process group.
         let mut lab = watched.command.process_group(0).spawn().unwrap();
         let _ended = Ended(lab.id());
-        // What is to be cleared away is there.
-        let mut sockets = None;
+        // The files that must be removed exist.
+        let mut files = None;
         wait_for("guest with its files", || {
-            sockets = watched.sockets();
-            sockets.is_some()
+            files = watched.files();
+            files.is_some()
         });
         if booted {
             wait_for("step", || console_has(&results, "step 1"));
@@ -126,9 +126,7 @@ fn ended_by(signal: &str, code: Option<i32>) {
         assert!(killed.unwrap().success());
         let status = lab.wait().unwrap();
         assert_eq!(status.code(), code, "{status}");
-        watched.left_nothing();
-        let left: Vec<_> = sockets.iter().flatten().filter(|socket| socket.exists()).collect();
-        assert!(left.is_empty(), "{left:?}");
+        watched.left_nothing(&files.unwrap());
     }
 }
 
@@ -154,10 +152,10 @@ fn a_deadline_ends_a_guest_with_a_userland_and_names_the_step() {
     let late = scenarios(directory.path(), [("late", yaml)]);
     let mut watched = Watched::new(&results, &late);
     check(&mut watched.command, 1, &["1 hang", "step 2", "sh: exec sleep 900", "the deadline of 1 s"]);
-    watched.left_nothing();
+    watched.left_nothing(&[]);
 }
 
-/// Each waits in its own /tmp for a file, which nobody makes but itself.
+/// Writes a file in /tmp, which is private to each guest, and cannot write to /usr, which is shared.
 const BESIDE: &str = "summary: x
 userland: debian
 timeout: 60s
@@ -178,9 +176,9 @@ fn guests_with_a_userland_run_side_by_side() {
     let two = scenarios(directory.path(), [("one", BESIDE), ("other", BESIDE)]);
     let mut watched = Watched::new(&results, &two);
     let lab = watched.command.args(["--jobs", "2"]).spawn().unwrap();
-    wait_for("second guest beside the first", || watched.guests() == 2);
+    wait_for("second guest in parallel with the first", || watched.guests() == 2);
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(stored(&results.join("latest")).unwrap().count(Status::Passed), 2);
-    watched.left_nothing();
+    watched.left_nothing(&[]);
 }

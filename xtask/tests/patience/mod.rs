@@ -1,11 +1,11 @@
-//! Waiting for what is about to happen.
+//! Polling for a condition.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// How long anything here may take that is about to happen.
+/// The maximum time to wait for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

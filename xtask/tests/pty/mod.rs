@@ -1,4 +1,4 @@
-//! A person at a terminal: keys in, what is shown out.
+//! A simulated user at a terminal: types keys and reads the screen output.
 
 use super::watched::PATIENCE;
 use rustix::{
@@ -21,14 +21,14 @@ pub(crate) struct Pty {
     master: OwnedFd,
     slave: OwnedFd,
     shown: Receiver<Vec<u8>>,
-    /// What was shown and not looked at.
+    /// Output that was shown but not yet matched.
     rest: String,
     lab: Child,
     modes: String,
 }
 
 impl Pty {
-    /// Starts a lab on a terminal of its own.
+    /// Starts a lab on its own terminal.
     pub(crate) fn new(mut lab: Command, rows: u16, columns: u16) -> Pty {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags).unwrap();
@@ -56,7 +56,7 @@ impl Pty {
             }
         });
         let spawned = lab.spawn().unwrap();
-        // It holds the slave, whose last holder is to be the lab.
+        // The command holds the slave; the lab must be its last holder.
         drop(lab);
         let mut pty = Pty { master, slave, shown, rest: String::new(), lab: spawned, modes };
         pty.resize(rows, columns);
@@ -79,7 +79,7 @@ impl Pty {
         }
     }
 
-    /// Waits until `text` is shown; gives back what came before it.
+    /// Waits until `text` is shown; returns the output before it.
     pub(crate) fn until(&mut self, text: &str) -> String {
         let start = Instant::now();
         loop {
@@ -91,12 +91,13 @@ impl Pty {
             let left = PATIENCE.saturating_sub(start.elapsed());
             match self.shown.recv_timeout(left) {
                 Ok(shown) => self.rest += &String::from_utf8_lossy(&shown),
-                Err(_) => panic!("`{text}` is not shown, but {:?}", self.rest),
+                Err(_) => panic!("`{text}` is not in the output: {:?}", self.rest),
             }
         }
     }
 
-    /// Waits until the lab has ended; its exit code, and all that it showed. The terminal is as it was.
+    /// Waits until the lab has ended; returns its exit code and remaining output. It must have restored the
+    /// terminal's modes.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         let status = loop {
@@ -104,10 +105,10 @@ impl Pty {
                 break status;
             }
             self.rest.extend(self.shown.try_iter().map(|shown| String::from_utf8_lossy(&shown).into_owned()));
-            assert!(start.elapsed() < PATIENCE, "it does not end: {:?}", self.rest);
+            assert!(start.elapsed() < PATIENCE, "the lab does not end: {:?}", self.rest);
             thread::sleep(std::time::Duration::from_millis(5));
         };
-        assert_eq!(modes(&self.slave), self.modes, "the terminal's modes are not as they were");
+        assert_eq!(modes(&self.slave), self.modes, "the terminal's modes were not restored");
         drop(self.slave);
         self.rest.extend(self.shown.iter().map(|shown| String::from_utf8_lossy(&shown).into_owned()));
         (status.code(), self.rest)

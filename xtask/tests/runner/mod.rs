@@ -1,6 +1,6 @@
-//! As much of a workflow's runner as the lab's workflows need: jobs in order, each in a directory of
-//! its own, with steps, outputs, artifacts and a matrix. What it does not know, it refuses: a
-//! workflow that asks for something new has to be looked at here, too.
+//! The part of a workflow runner that the lab's workflows need: jobs in order, each in its own
+//! directory, with steps, outputs, artifacts and a matrix. It rejects anything it does not know, so
+//! that support for new features must be added here as well.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,11 +11,11 @@ use std::{
     process::Command,
 };
 
-/// A workflow file; what only a real runner looks at is read over.
+/// A workflow file; fields that matter only to a real runner are ignored.
 #[derive(Deserialize)]
 pub(crate) struct Workflow {
     pub(crate) permissions: BTreeMap<String, String>,
-    /// In the order of the file.
+    /// The jobs, in the order of the file.
     pub(crate) jobs: serde_yaml::Mapping,
 }
 
@@ -40,12 +40,14 @@ struct Strategy {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Step {
     id: Option<String>,
-    #[expect(dead_code, reason = "each step is taken here, whatever its condition")]
+    #[expect(dead_code, reason = "each step runs here, whatever its condition")]
     r#if: Option<String>,
     pub(crate) run: Option<String>,
     pub(crate) uses: Option<String>,
     #[serde(default)]
-    with: BTreeMap<String, serde_yaml::Value>,
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) with: BTreeMap<String, serde_yaml::Value>,
     #[serde(default)]
     continue_on_error: bool,
 }
@@ -63,21 +65,21 @@ impl Workflow {
     }
 }
 
-/// Takes the steps of a workflow.
+/// Runs the steps of a workflow.
 pub(crate) struct Runner {
-    /// Has a directory for each job, and `artifacts`.
+    /// The directory that has a directory per job, and `artifacts`.
     pub(crate) root: PathBuf,
     pub(crate) cache: PathBuf,
-    /// What `${{ … }}` stands for.
+    /// The values of `${{ … }}` expressions.
     pub(crate) values: BTreeMap<String, String>,
-    /// What caches of results had from an earlier run.
+    /// The report that an earlier run left in the cache.
     pub(crate) report: Option<PathBuf>,
-    /// What was run.
+    /// The commands that were run, with their environment.
     pub(crate) ran: Vec<String>,
 }
 
 impl Runner {
-    /// All jobs, in the order of the file, which has to be that of their needs.
+    /// Runs all jobs in the order of the file, which must respect `needs`.
     pub(crate) fn all(&mut self, workflow: &Workflow) {
         let mut done: Vec<String> = Vec::new();
         for (name, job) in workflow.jobs() {
@@ -89,7 +91,7 @@ impl Runner {
             for need in needs {
                 assert!(
                     done.iter().any(|done| need.as_str() == Some(done)),
-                    "{name} needs {need:?} too early"
+                    "{name} precedes {need:?}, which it needs"
                 );
             }
             match &job.strategy {
@@ -97,7 +99,7 @@ impl Runner {
                 Some(strategy) => {
                     let matrix: Value = serde_json::from_str(&self.filled(&strategy.matrix)).unwrap();
                     let entries = matrix["include"].as_array().unwrap();
-                    assert!(!entries.is_empty(), "a matrix of nothing");
+                    assert!(!entries.is_empty(), "empty matrix");
                     for (number, entry) in entries.iter().enumerate() {
                         self.values.retain(|name, _| !name.starts_with("matrix."));
                         for (key, value) in entry.as_object().unwrap() {
@@ -129,12 +131,15 @@ impl Runner {
     }
 
     fn step(&mut self, directory: &Path, step: &Step, run: &str) {
-        let command = self.filled(run);
-        let own = command.strip_prefix("cargo xtask").unwrap_or_else(|| panic!("`{command}` is no xtask"));
+        let own = run.replace("cargo xtask", "\"$XTASK\"");
+        assert_ne!(own, run, "`{run}` is not xtask");
+        let env: BTreeMap<_, _> = step.env.iter().map(|(name, value)| (name, self.filled(value))).collect();
+        let command = format!("{run} {env:?}");
         let output = directory.join("outputs");
         let ended = Command::new("sh")
-            .args(["-e", "-c", &format!("\"$XTASK\"{own}")])
+            .args(["-e", "-c", &own])
             .current_dir(directory)
+            .envs(env)
             .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
             .env("FTRACE_LAB_CACHE", &self.cache)
             .env("GITHUB_OUTPUT", &output)
@@ -143,7 +148,11 @@ impl Runner {
             .unwrap();
         let code = ended.status.code().unwrap_or(-1);
         let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
-        assert!(code == 0 || step.continue_on_error && code == 1, "`{command}` ended with {code}: {said}");
+        // xargs ends with 123 if its command failed.
+        assert!(
+            code == 0 || step.continue_on_error && [1, 123].contains(&code),
+            "`{command}` ended with {code}: {said}"
+        );
         self.ran.push(command);
         let Some(id) = &step.id else { return };
         for line in fs::read_to_string(output).unwrap().lines() {
@@ -161,7 +170,7 @@ impl Runner {
         let (name, _version) = action.split_once('@').unwrap();
         match name {
             "actions/checkout" => {}
-            // The lab's own cache is there. Of others there is the last report.
+            // The lab's cache always exists; apart from it, only the last report is cached.
             "actions/cache" | "actions/cache/restore" => {
                 let (path, key) = (with("path").unwrap(), with("key").unwrap());
                 if !key.starts_with("report-") {
@@ -178,16 +187,16 @@ impl Runner {
             }
             "actions/upload-artifact" => {
                 let paths = with("path").unwrap();
-                // Links, which is what is left out by `!`, are not copied here anyway.
+                // Lines with `!` exclude links, which are not copied here anyway.
                 let [from] = paths.lines().filter(|line| !line.starts_with('!')).collect::<Vec<_>>()[..]
                 else {
-                    panic!("one path: {paths}")
+                    panic!("expected one path: {paths}")
                 };
                 let (from, to) = (directory.join(from), artifacts.join(with("name").unwrap()));
                 if from.exists() {
                     copy(&from, &to);
                 } else {
-                    assert_eq!(with("if-no-files-found").as_deref(), Some("ignore"), "{from:?} is not there");
+                    assert_eq!(with("if-no-files-found").as_deref(), Some("ignore"), "{from:?} is missing");
                 }
             }
             "actions/download-artifact" => {
@@ -200,11 +209,11 @@ impl Runner {
                     }
                 }
             }
-            _ => panic!("the action {action} is not known here"),
+            _ => panic!("unknown action {action}"),
         }
     }
 
-    /// `text` with each `${{ … }}` replaced.
+    /// Returns `text` with each `${{ … }}` replaced.
     fn filled(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;

@@ -1,27 +1,28 @@
-//! A lab as tests of whole runs start it: scenarios, results and a cache of their own.
+//! Support for tests of whole runs: private scenarios, results and caches.
 
 use lab::{
     cache::Cache,
-    report::{Results, ScenarioResult},
+    progress::Progress,
+    results::{Results, ScenarioResult},
 };
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::{fs::symlink, process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::Mutex,
 };
 use tempfile::TempDir;
 
-/// Real runs take the machine's CPUs; one at a time keeps their deadlines honest.
+/// Real runs use all CPUs of the host; running one at a time keeps their deadlines meaningful.
 pub(crate) static ONE_RUN: Mutex<()> = Mutex::new(());
 
-/// Boots a machine and does next to nothing.
+/// A scenario that does almost nothing on its machine.
 pub(crate) const TRIVIAL: &str = "summary: a machine boots\nsteps: [read: trace_clock]\n";
 
-/// Is done with before a machine would be started.
+/// A scenario whose verdict needs no machine.
 pub(crate) const UNSUPPORTED: &str =
-    "summary: of a kernel to come\nrequires: { kernel: \">=99\" }\nsteps: [read: trace_clock]\n";
+    "summary: for a future kernel\nrequires: { kernel: \">=99\" }\nsteps: [read: trace_clock]\n";
 
 pub(crate) fn xtask() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
@@ -33,7 +34,7 @@ pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A directory of scenarios.
+/// Creates a directory of scenarios.
 pub(crate) fn scenarios<N: AsRef<str>>(
     directory: &Path,
     scenarios: impl IntoIterator<Item = (N, &'static str)>,
@@ -46,7 +47,7 @@ pub(crate) fn scenarios<N: AsRef<str>>(
     path
 }
 
-/// A lab that runs `scenarios`. What it learns of their times stays beside its results.
+/// Returns a command that runs `scenarios`. The times it measures stay in a cache next to its results.
 pub(crate) fn run(results: &Path, scenarios: &Path) -> Command {
     let mut command = xtask();
     command.args(["lab", "run", "--results"]).arg(results).arg(scenarios);
@@ -72,20 +73,31 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The results in a run's directory, if there are any yet.
+/// Returns the directory of the latest run in `results`, if there is one.
+pub(crate) fn run_directory(results: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(results).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_dir() && !path.is_symlink()).max()
+}
+
+pub(crate) fn kill_hard(lab: &mut Child) {
+    lab.kill().unwrap();
+    assert_eq!(lab.wait().unwrap().signal(), Some(9), "it ended before it was killed");
+}
+
+/// Returns the results in a run's directory, if there are any yet.
 pub(crate) fn stored(run: &Path) -> Option<Results> {
     let json = fs::read(run.join("results.json")).ok()?;
-    Some(serde_json::from_slice(&json).expect("half a results.json was there to be read"))
+    Some(serde_json::from_slice(&json).expect("results.json is incomplete"))
 }
 
 pub(crate) fn labels(results: &[ScenarioResult]) -> Vec<String> {
     results.iter().map(ScenarioResult::label).collect()
 }
 
-/// A cache in `directory` that has all of the real one, with `own` as copies to be damaged, or as
-/// nothing at all where `empty`.
+/// Creates a cache in `directory` that links to the entries of the real one, except for `own`: these
+/// are copies that a test may damage, or missing if `empty`.
 pub(crate) fn cache(directory: &Path, own: &[&str], empty: bool) -> PathBuf {
-    let real = Cache::open().unwrap();
+    let real = Cache::open(&Progress::silent()).unwrap();
     let cache = directory.join("cache");
     fs::create_dir_all(&cache).unwrap();
     for entry in fs::read_dir(real.root()).unwrap().flatten() {
@@ -93,7 +105,7 @@ pub(crate) fn cache(directory: &Path, own: &[&str], empty: bool) -> PathBuf {
         if !own.iter().any(|own| name == *own) {
             symlink(entry.path(), cache.join(name)).unwrap();
         } else if !empty {
-            // With its times: an entry that was touched is taken for damaged.
+            // Preserves timestamps: an entry that was touched counts as damaged.
             let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&cache).status();
             assert!(copied.unwrap().success());
         }

@@ -1,30 +1,29 @@
-//! The files that a module is built from, and those of a selftest, read whole: what is built or
-//! brought into a guest is a copy of them.
+//! Reads the source files of a module or of selftests, so that builds and guests use a copy of them.
 //!
-//! A directory from elsewhere may hold anything, so what is no file is refused, a link may not lead
-//! out of it, and what an earlier build in place left there stays there.
+//! A foreign directory may contain anything. Special files and links that lead out of it are errors, and
+//! products of an earlier build in place are not copied.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use fs_err as fs;
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
-/// Files that these may be, and their bytes in all.
+/// The maximum number of files, and their maximum size in total.
 const FILES_MAX: usize = 1000;
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Directories inside directories.
+/// The maximum depth of nested directories.
 const DEPTH_MAX: usize = 16;
 
-/// What kbuild makes, by the end of its name.
+/// Suffixes of the files that kbuild creates.
 const MADE: [&str; 6] = [".o", ".ko", ".mod", ".mod.c", "Module.symvers", "modules.order"];
 
 /// Files by their path below the directory that they were read from.
 pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// One of the lab's own modules, `all/NAME`, and the headers `all/*.h` that all of them share.
+/// Reads one of the lab's own modules, `all/NAME`, and the headers `all/*.h` that they share.
 pub(crate) fn own(all: &Path, source: &Path) -> Result<Files> {
     let mut reading = Reading::of(all, "a module's sources")?;
     for path in sorted(all)? {
@@ -36,17 +35,17 @@ pub(crate) fn own(all: &Path, source: &Path) -> Result<Files> {
     Ok(reading.files)
 }
 
-/// A directory from elsewhere.
+/// Reads a directory outside of the lab's own modules.
 pub(crate) fn foreign(source: &Path) -> Result<Files> {
     if !["Kbuild", "Makefile"].iter().any(|name| source.join(name).is_file()) {
-        bail!("`{}` has neither `Kbuild` nor `Makefile`, which say what to build", source.display());
+        bail!("`{}` has neither `Kbuild` nor `Makefile`", source.display());
     }
     let mut reading = Reading::of(source, "a module's sources")?;
     reading.collect(source, DEPTH_MAX)?;
     Ok(reading.files)
 }
 
-/// The selftests in a directory of a kernel tree.
+/// Reads the selftests in a directory of a kernel tree.
 pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
     let mut reading = Reading::of(directory, "selftests")?;
     reading.collect(directory, DEPTH_MAX)?;
@@ -54,10 +53,10 @@ pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
 }
 
 struct Reading<'a> {
-    /// What they are the files of.
+    /// A description of the files, for messages.
     what: &'static str,
     base: &'a Path,
-    /// The same without links.
+    /// The canonical path of `base`.
     real: PathBuf,
     files: Files,
     bytes: u64,
@@ -65,8 +64,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn of<'a>(base: &'a Path, what: &'static str) -> Result<Reading<'a>> {
-        let real = base.canonicalize().with_context(|| format!("cannot find `{}`", base.display()))?;
-        Ok(Reading { what, base, real, files: Files::new(), bytes: 0 })
+        Ok(Reading { what, base, real: fs::canonicalize(base)?, files: Files::new(), bytes: 0 })
     }
 
     fn collect(&mut self, directory: &Path, depth: usize) -> Result<()> {
@@ -78,53 +76,53 @@ impl Reading<'_> {
             if name.starts_with('.') || MADE.iter().any(|made| name.ends_with(made)) {
                 continue;
             }
-            let kind = fs::symlink_metadata(&path);
-            let kind = kind.with_context(|| format!("cannot look at `{}`", path.display()))?;
-            if kind.is_dir() { self.collect(&path, depth - 1)? } else { self.take(&path)? }
+            if fs::symlink_metadata(&path)?.is_dir() {
+                self.collect(&path, depth - 1)?;
+            } else {
+                self.take(&path)?;
+            }
         }
         Ok(())
     }
 
     fn take(&mut self, path: &Path) -> Result<()> {
-        let real = path.canonicalize().with_context(|| format!("cannot follow `{}`", path.display()))?;
+        let real = fs::canonicalize(path)?;
         if !real.starts_with(&self.real) {
-            bail!("`{}` leads out of `{}`, whose files are copied", path.display(), self.base.display());
+            bail!("`{}` leads out of `{}`, expected files inside of it", path.display(), self.base.display());
         }
-        let metadata = fs::metadata(&real).with_context(|| format!("cannot look at `{}`", path.display()))?;
+        let metadata = fs::metadata(&real)?;
         if !metadata.is_file() {
-            bail!("`{}` is no file, expected {}", path.display(), self.what);
+            bail!("`{}` is not a regular file, expected {}", path.display(), self.what);
         }
         self.bytes = self.bytes.saturating_add(metadata.len());
         if self.files.len() >= FILES_MAX || self.bytes > BYTES_MAX {
             bail!(
-                "`{}` is too much for {}, expected at most {FILES_MAX} files and {} MiB",
+                "`{}` is too large for {}, expected at most {FILES_MAX} files and {} MiB",
                 self.base.display(),
                 self.what,
                 BYTES_MAX >> 20
             );
         }
-        let data = fs::read(&real).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let data = fs::read(&real)?;
         self.files.insert(path.strip_prefix(self.base).unwrap_or(path).to_owned(), data);
         Ok(())
     }
 }
 
 fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
-    let listed = || format!("cannot list `{}`", directory.display());
-    let entries = fs::read_dir(directory).with_context(listed)?;
     let mut paths: Vec<PathBuf> =
-        entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>().with_context(listed)?;
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     paths.sort();
     Ok(paths)
 }
 
 /// Writes the files below a directory.
-pub(in crate::guest) fn write(files: &Files, into: &Path) -> Result<()> {
+pub(crate) fn write(files: &Files, into: &Path) -> Result<()> {
     for (path, data) in files {
         let path = into.join(path);
         let parent = path.parent().unwrap_or(into);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make `{}`", parent.display()))?;
-        fs::write(&path, data).with_context(|| format!("cannot write `{}`", path.display()))?;
+        fs::create_dir_all(parent)?;
+        fs::write(&path, data)?;
     }
     Ok(())
 }
@@ -188,8 +186,8 @@ mod tests {
         check(&|path| fs::remove_file(path.join("Kbuild")).unwrap(), "neither `Kbuild` nor `Makefile`");
         check(&|path| fs::remove_dir_all(path).unwrap(), "neither `Kbuild` nor `Makefile`");
         check(&|path| symlink("/etc/hostname", path.join("x.c")).unwrap(), "x.c` leads out of");
-        check(&|path| symlink("nowhere", path.join("x.c")).unwrap(), "cannot follow");
-        check(&|path| symlink(".", path.join("loop")).unwrap(), "is no file");
+        check(&|path| symlink("nowhere", path.join("x.c")).unwrap(), "failed to canonicalize path");
+        check(&|path| symlink(".", path.join("loop")).unwrap(), "is not a regular file");
         check(
             &|path| fs::write(path.join("big"), vec![0; (16 << 20) + 1]).unwrap(),
             "at most 1000 files and 16 MiB",

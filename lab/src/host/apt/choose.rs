@@ -1,10 +1,10 @@
-//! What apt would install in a guest.
+//! Determines the packages that apt would install in a guest.
 
-use super::{Apt, Download};
+use super::{Apt, download::Download};
 use anyhow::{Context, Result};
 
-/// As if apt ran in the guest, with nothing installed. Its index of packages is another one then, and
-/// is not kept in place of the usual one.
+/// Options that simulate apt in a guest with nothing installed. Its package index differs then, and
+/// must not replace the cached one.
 const GUEST_OPTIONS: [&str; 8] = [
     "-o",
     "APT::Architecture=arm64",
@@ -28,7 +28,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// This package in this version, as [`Apt::fetch`] takes it.
+    /// Returns the package with its version, in the form that [`Apt::fetch`] takes.
     pub fn exactly(&self) -> String {
         match &*self.architecture {
             "all" => format!("{}={}", self.name, self.version),
@@ -38,11 +38,10 @@ impl Choice {
 }
 
 impl Apt {
-    /// The packages, for the guest's architecture, that `suite` has for `packages` and all they depend
-    /// on, in the order in which they would be installed. Nothing is downloaded.
+    /// Returns the packages of `suite`, for the guest's architecture, that `packages` and all their
+    /// dependencies need, in installation order. Downloads nothing.
     pub fn choose_for_guest(&self, suite: &str, packages: &[&str]) -> Result<Vec<Choice>> {
         let root = self.root(suite)?;
-        root.refresh(self, false)?;
         let choose = || -> Result<Vec<Choice>> {
             let uris = root
                 .tool("apt-get")
@@ -53,14 +52,14 @@ impl Apt {
             let lines = uris.lines().filter(|line| line.starts_with('\''));
             lines.map(|line| Ok(Download::parse(line)?.choice())).collect()
         };
-        root.again_with_new_lists(self, choose).with_context(|| {
+        root.again_with_new_lists(choose).with_context(|| {
             let names = packages.join(" ");
             format!("cannot choose packages for `{names}` in Debian `{suite}` of `{}`", self.archive.uri)
         })
     }
 }
 
-/// Packages as a line of progress has room for.
+/// Shortens a list of packages for a progress line.
 pub(super) fn briefly(packages: &[&str]) -> String {
     if packages.len() > 4 { format!("{} packages", packages.len()) } else { packages.join(" ") }
 }

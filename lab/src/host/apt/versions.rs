@@ -1,25 +1,24 @@
-//! Which versions of a package a suite has, and which of two is the newer: deb-version(7).
+//! Lists the versions of a package in a suite, and compares versions by deb-version(7).
 
-use super::{Apt, GUEST_ARCHITECTURE};
+use super::{Apt, root::GUEST_ARCHITECTURE};
 use anyhow::{Context, Result, bail};
 use std::{cmp::Ordering, collections::BTreeSet};
 
 impl Apt {
-    /// Every version of `package` that `suite` has, the oldest first.
+    /// Returns all versions of `package` in `suite`, oldest first.
     pub fn versions(&self, suite: &str, package: &str) -> Result<Vec<String>> {
         let root = self.root(suite)?;
-        root.refresh(self, false)?;
         let versions = || -> Result<Vec<String>> {
-            // A line is `PACKAGE | VERSION | WHERE`, one for each architecture.
+            // A line is `PACKAGE | VERSION | SOURCE`, one per architecture.
             let known = root.tool("apt-cache").args(["madison", "--", package]).run()?;
             let versions: BTreeSet<&str> =
                 known.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
             if versions.is_empty() {
-                bail!("apt-cache knows no version of `{package}`");
+                bail!("apt-cache lists no version of `{package}`");
             }
             Ok(versions.into_iter().map(str::to_owned).collect())
         };
-        let mut versions = root.again_with_new_lists(self, versions).with_context(|| {
+        let mut versions = root.again_with_new_lists(versions).with_context(|| {
             format!("no package `{package}` in Debian `{suite}` of `{}`", self.archive.uri)
         })?;
         versions.sort_by(|a, b| compare_versions(a, b));
@@ -28,11 +27,10 @@ impl Apt {
 }
 
 impl Apt {
-    /// Every package of `suite` whose name is matched by `names`, a regular expression as apt knows them,
-    /// with its version for the guest: packages that have their version in their name.
+    /// Returns the packages of `suite` whose names match `names`, an apt regular expression, with
+    /// their versions for the guest. For packages that have a version in their name.
     pub fn packages(&self, suite: &str, names: &str) -> Result<Vec<(String, String)>> {
         let root = self.root(suite)?;
-        root.refresh(self, false)?;
         let found = root.tool("apt-cache").args(["search", "--names-only", "--", names]).run()?;
         let names: BTreeSet<&str> = found.lines().filter_map(|line| line.split_whitespace().next()).collect();
         if names.is_empty() {
@@ -49,7 +47,7 @@ impl Apt {
     }
 }
 
-/// Which of two Debian versions is the newer.
+/// Compares two Debian versions.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     let (a, b) = (Version::of(a), Version::of(b));
     let epochs = a.epoch.cmp(&b.epoch);
@@ -72,7 +70,7 @@ impl Version<'_> {
     }
 }
 
-/// By turns a part without digits and a number, until one differs.
+/// Alternately compares a part without digits and a number, until one differs.
 fn compare_parts<'a>(mut a: &'a str, mut b: &'a str) -> Ordering {
     while !(a.is_empty() && b.is_empty()) {
         let (words, numbers);
@@ -85,7 +83,7 @@ fn compare_parts<'a>(mut a: &'a str, mut b: &'a str) -> Ordering {
     Ordering::Equal
 }
 
-/// Compares what both begin with of characters that are `wanted`, and gives back what follows.
+/// Compares the leading characters that are `wanted`, and returns the remainders.
 fn compare_heads<'a>(
     a: &'a str,
     b: &'a str,
@@ -97,7 +95,7 @@ fn compare_heads<'a>(
     (compare(a, b), behind_a, behind_b)
 }
 
-/// `~` comes before the end, the end before letters, letters before everything else.
+/// `~` sorts before the end, the end before letters, letters before everything else.
 fn compare_words(a: &str, b: &str) -> Ordering {
     let rank = |c: Option<char>| match c {
         Some('~') => 0,
@@ -115,7 +113,7 @@ fn compare_words(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Numbers of any length, where no digit is 0.
+/// Compares numbers of any length; a missing number counts as 0.
 fn compare_numbers(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
@@ -126,7 +124,7 @@ mod tests {
     use super::*;
     use crate::host::process::Tool;
 
-    /// In the order that dpkg has them in, too.
+    /// In dpkg's order, which the test also checks.
     const ORDERED: [&str; 14] = [
         "6.1.176-1",
         "6.12~rc3-1~exp1",
@@ -150,7 +148,7 @@ mod tests {
             assert_eq!(compare_versions(pair[0], pair[1]), Ordering::Less, "{pair:?}");
             assert_eq!(compare_versions(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
             let dpkg = Tool::new("dpkg").args(["--compare-versions", pair[0], "lt", pair[1]]);
-            dpkg.run().unwrap_or_else(|error| panic!("dpkg has another order of {pair:?}: {error:#}"));
+            dpkg.run().unwrap_or_else(|error| panic!("dpkg orders {pair:?} differently: {error:#}"));
         }
         assert_eq!(compare_versions("6.012-1", "0:6.12-1"), Ordering::Equal);
         assert_eq!(compare_versions("6.12", "6.12-0"), Ordering::Equal);

@@ -1,37 +1,37 @@
-//! ftrace's patch sites: two instructions at the beginning of a function, and before it a literal
-//! with the function's own ftrace_ops where the kernel has CALL_OPS.
+//! ftrace's patch sites: two instructions at the beginning of a function, and before it, with CALL_OPS,
+//! a literal that points to the function's ftrace_ops.
 
 use super::{Binary, INSTRUCTION, Symbol};
 use crate::arm64;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
-/// How a function can be traced.
+/// The patch site of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FtraceSite {
-    /// The first of its two instructions.
+    /// The address of the first of its two instructions.
     pub address: u64,
-    /// The literal of 8 bytes before the function, where there is one.
+    /// The address of the call_ops literal of 8 bytes before the function, if there is one.
     pub ops: Option<u64>,
 }
 
-/// How long the literal before a function is, in bytes, where the kernel has CALL_OPS.
+/// The size of the call_ops literal, in bytes.
 pub(crate) const CALL_OPS_LITERAL: u64 = 8;
 
-/// Sections in which the compiler leaves a record of each function that can be traced.
+/// Sections in which the compiler records each function that can be traced.
 const RECORDS: [&str; 2] = ["__patchable_function_entries", "__mcount_loc"];
 
 impl Binary {
-    /// The site of a function; `None` where it has no record, as one that is `notrace`.
+    /// Returns the patch site of a function, or `None` if it has no record, like a `notrace` function.
     ///
     /// # Errors
-    /// A table of records that cannot be read.
+    /// The table of records cannot be read.
     pub fn ftrace_site(&self, function: &Symbol) -> Result<Option<FtraceSite>> {
         let records = self.records()?;
         if !records.is_empty() && records.iter().all(|record| *record == 0) {
             bail!("its ftrace records are all 0, expected a kernel without CONFIG_RELOCATABLE");
         }
-        // With CALL_OPS a record is of the literal, which is before the function.
+        // With CALL_OPS, a record has the address of the literal before the function.
         let reach = function.address.saturating_sub(2 * INSTRUCTION)..function.range().end;
         Ok(records
             .into_iter()
@@ -39,21 +39,21 @@ impl Binary {
             .map(|record| self.adjusted(record, function)))
     }
 
-    /// `ftrace_call_adjust()` of the kernel.
+    /// Does what `ftrace_call_adjust()` does in the kernel.
     fn adjusted(&self, record: u64, function: &Symbol) -> FtraceSite {
         let ops = (record < function.address).then_some(record);
         let mut address = record.max(function.address);
         if self.instruction(address).is_some_and(|word| arm64::BTI.contains(&word)) {
-            address += INSTRUCTION;
+            address = address.wrapping_add(INSTRUCTION);
         }
         FtraceSite { address, ops }
     }
 
-    /// Every record, as an address in the running kernel: of a function, or of the literal of
+    /// Returns every record as an address in the running kernel: of a function, or of the literal of
     /// [`CALL_OPS_LITERAL`] bytes before it.
     ///
     /// # Errors
-    /// A table of records that cannot be read.
+    /// The table of records cannot be read.
     pub(crate) fn records(&self) -> Result<Vec<u64>> {
         if self.bases.is_some() {
             return self.relocated_records();
@@ -63,7 +63,7 @@ impl Binary {
         Ok(bytes.chunks_exact(8).filter_map(|bytes| word(bytes).ok()).collect())
     }
 
-    /// A module's records wait to be relocated.
+    /// Resolves the relocations of a module's records.
     fn relocated_records(&self) -> Result<Vec<u64>> {
         let file = self.file()?;
         let mut records = Vec::new();

@@ -1,29 +1,29 @@
-//! The jump table: which instructions static keys rewrite, `struct jump_entry` of include/linux/jump_label.h.
+//! The jump table: the instructions that static keys patch, `struct jump_entry` in linux/jump_label.h.
 
 use super::Binary;
 use anyhow::{Result, bail};
 
-/// What one entry takes: two offsets of 32 bits and one of 64, each from where itself is.
+/// The size of an entry in bytes: two offsets of 32 bits and one of 64, each relative to its own address.
 const ENTRY_SIZE: usize = 16;
 
-/// Where a static key is looked at.
+/// A jump entry: an instruction that tests a static key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JumpEntry {
-    /// The instruction that is a NOP or a branch.
+    /// The address of the instruction, a NOP or a branch.
     pub code: u64,
-    /// Where the branch goes.
+    /// The target of the branch.
     pub target: u64,
     /// The address of the key.
     pub key: u64,
-    /// Whether it is a NOP while the key is enabled, and not while it is disabled: the key was
-    /// written as `static_branch_likely()`.
+    /// Whether it is a NOP while the key is enabled and a branch while it is disabled: the source
+    /// has `static_branch_likely()`.
     pub likely: bool,
-    /// Whether it is in memory that is given back after init.
+    /// Whether it is in memory that is freed after init.
     pub init: bool,
 }
 
 impl JumpEntry {
-    /// The instruction that belongs there while the key is enabled, or while it is not.
+    /// Returns the instruction expected at `code` while the key is enabled or disabled.
     pub fn instruction(&self, enabled: bool) -> u32 {
         if enabled == self.likely { crate::arm64::NOP } else { crate::arm64::branch(self.code, self.target) }
     }
@@ -33,10 +33,10 @@ impl JumpEntry {
 pub struct JumpTable;
 
 impl JumpTable {
-    /// The entries in `bytes`, which are at `address` in the kernel.
+    /// Parses the entries in `bytes`, which are at `address` in the kernel.
     ///
     /// # Errors
-    /// A table that is no whole number of entries.
+    /// The table is not a whole number of entries.
     pub fn read(address: u64, bytes: &[u8]) -> Result<Vec<JumpEntry>> {
         if !bytes.len().is_multiple_of(ENTRY_SIZE) {
             bail!("a jump table of {} bytes, expected entries of {ENTRY_SIZE}", bytes.len());
@@ -60,11 +60,11 @@ impl JumpTable {
 }
 
 impl Binary {
-    /// The jump entries of vmlinux, those of init marked as the boot does. A module's are read from
-    /// the running kernel.
+    /// Returns the jump entries of vmlinux, those in init marked as the kernel marks them at boot. A
+    /// module's entries are read from the running kernel instead.
     ///
     /// # Errors
-    /// A vmlinux without jump labels.
+    /// vmlinux has no jump labels.
     pub fn jump_entries(&self) -> Result<Vec<JumpEntry>> {
         let (address, bytes) = self.between("__start___jump_table", "__stop___jump_table")?;
         let init = self.address("__init_begin")?..self.address("__init_end")?;
@@ -92,7 +92,7 @@ mod tests {
                 JumpEntry { code: 0x8050, target: 0x8064, key: 0x7ff8, likely: false, init: true },
             ]
         );
-        // All four of likely × enabled.
+        // All four combinations of likely and enabled.
         let (nop, branch) = (0xd503_201f, 0x1400_0020);
         assert_eq!((read[0].instruction(true), read[0].instruction(false)), (nop, branch));
         assert_eq!((read[1].instruction(true), read[1].instruction(false)), (0x1400_0005, nop));

@@ -1,16 +1,16 @@
-//! Where the kernel keeps a kprobe's copy of the instruction it took the place of, and which functions
-//! it lets nobody probe.
+//! The offsets that lead to a kprobe's slot, where the kernel keeps a copy of the probed instruction, and
+//! the functions that the kernel does not allow to be probed.
 
 use super::Binary;
-use crate::host::process::Tool;
+use crate::host::{confine::Reach, process::Tool};
 use anyhow::{Context, Result};
 use std::path::Path;
 
 impl Binary {
-    /// An address in each function of vmlinux that NOKPROBE_SYMBOL names.
+    /// Returns an address in each function of vmlinux that NOKPROBE_SYMBOL names.
     ///
     /// # Errors
-    /// A table that cannot be read.
+    /// The table cannot be read.
     pub(crate) fn nokprobe(&self) -> Result<Vec<u64>> {
         let (_, bytes) = self.between("__start_kprobe_blacklist", "__stop_kprobe_blacklist")?;
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
@@ -18,38 +18,39 @@ impl Binary {
     }
 }
 
-/// What leads from a kprobe to its slot: offsets in `struct kprobe`, in bytes.
+/// Offsets in `struct kprobe`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KprobeLayout {
-    /// The address that is probed.
+    /// The probed address.
     pub(crate) address: u64,
-    /// The pointer to the slot, null where the instruction is simulated.
+    /// The pointer to the slot, null if the instruction is simulated.
     pub(crate) slot: u64,
 }
 
 impl KprobeLayout {
-    /// That of the kernel in `vmlinux`, as pahole reads it from BTF.
+    /// Reads the layout of the kernel in `vmlinux` from BTF, with pahole.
     ///
     /// # Errors
-    /// pahole fails, or the kernel has another `struct kprobe` than those of 5.10 to 7.3.
+    /// pahole fails, or `struct kprobe` differs from those of 5.10 to 7.3.
     pub(crate) fn of(vmlinux: &Path) -> Result<KprobeLayout> {
         let structure = |name: &str| {
-            let tool = Tool::new("pahole").args(["-F", "btf", "-C", name]).arg(vmlinux);
+            let reach = Reach::new(vmlinux.parent().unwrap_or(vmlinux));
+            let tool = Tool::new("pahole").confined(reach).args(["-F", "btf", "-C", name]).arg(vmlinux);
             tool.run().with_context(|| format!("cannot read `struct {name}` of `{}`", vmlinux.display()))
         };
         KprobeLayout::in_structures(&structure("kprobe")?, &structure("arch_specific_insn")?)
-            .with_context(|| format!("`{}` has another struct kprobe than is known", vmlinux.display()))
+            .with_context(|| format!("`{}` has an unknown `struct kprobe`", vmlinux.display()))
     }
 
     fn in_structures(kprobe: &str, instruction: &str) -> Option<KprobeLayout> {
-        // 7.2 took it out of `api`, whose first member it was.
+        // 7.2 moved it out of `api`, of which it was the first member.
         let slot = offset(instruction, "xol_insn").or_else(|| offset(instruction, "api"))?;
         let address = offset(kprobe, "addr")?;
         Some(KprobeLayout { address, slot: offset(kprobe, "ainsn")?.checked_add(slot)? })
     }
 }
 
-/// The offset of a member in what pahole prints: `kprobe_opcode_t *  addr;  /*    40     8 */`.
+/// Returns the offset of a member in pahole's output: `kprobe_opcode_t *  addr;  /*    40     8 */`.
 fn offset(structure: &str, member: &str) -> Option<u64> {
     structure.lines().find_map(|line| {
         let (declaration, place) = line.split_once(';')?;

@@ -1,8 +1,8 @@
-//! The kernel's code as its files have it: where functions are, and which of their instructions the
-//! running kernel rewrites.
+//! The kernel text in its files: where functions are, and which of their instructions the running
+//! kernel patches.
 //!
-//! vmlinux is linked, and not relocated when it boots; a module is linked as it is loaded, so where
-//! its sections went has to be told. Files are mapped, and nothing of them is copied.
+//! vmlinux is linked, and not relocated when it boots. A module is linked when it is loaded, so the
+//! caller must pass the addresses of its sections. Files are mapped, not copied.
 
 mod ftrace;
 mod jump;
@@ -14,24 +14,24 @@ pub use jump::{JumpEntry, JumpTable};
 pub(crate) use kprobe::KprobeLayout;
 
 use anyhow::{Context, Result, bail};
+use fs_err::File;
 use memmap2::Mmap;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, HashMap},
-    fs::File,
     ops::Range,
     path::Path,
 };
 
-/// What one instruction of arm64 takes, in bytes.
+/// The size of an arm64 instruction, in bytes.
 pub const INSTRUCTION: u64 = 4;
 
-/// vmlinux, or a module that is loaded.
+/// vmlinux, or a loaded module.
 #[derive(Debug)]
 pub struct Binary {
     map: Mmap,
-    /// Where the sections of a module are; vmlinux says so itself.
+    /// The addresses of a module's sections; `None` for vmlinux, whose file has them.
     bases: Option<BTreeMap<String, u64>>,
     symbols: OnceCell<Vec<Symbol>>,
 }
@@ -39,18 +39,18 @@ pub struct Binary {
 /// A symbol, with its address in the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Where in the file its name is.
+    /// The position of its name in the file.
     name: Range<usize>,
     /// The address of its first byte.
     pub address: u64,
-    /// How long it is in bytes, as the compiler says; 0 where it says nothing.
+    /// Its size in bytes, or 0 if the compiler gives none.
     pub size: u64,
     /// Whether it is code.
     pub code: bool,
 }
 
 impl Symbol {
-    /// The addresses it covers: at least its first one.
+    /// The addresses it covers, at least one.
     pub fn range(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.size.max(1))
     }
@@ -60,7 +60,7 @@ impl Binary {
     /// Maps vmlinux.
     ///
     /// # Errors
-    /// A file that is not there or is no linked ELF file.
+    /// The file does not exist or is not a linked ELF file.
     pub fn vmlinux(path: &Path) -> Result<Binary> {
         let binary = Binary { map: map(path)?, bases: None, symbols: OnceCell::new() };
         if binary.file().with_context(|| path.display().to_string())?.kind() == ObjectKind::Relocatable {
@@ -69,10 +69,10 @@ impl Binary {
         Ok(binary)
     }
 
-    /// Maps a module whose sections were loaded to `bases`, by their names.
+    /// Maps a module whose sections, by name, were loaded at the addresses in `bases`.
     ///
     /// # Errors
-    /// A file that is not there or is no unlinked ELF file.
+    /// The file does not exist or is not a relocatable ELF file.
     pub fn module(path: &Path, bases: BTreeMap<String, u64>) -> Result<Binary> {
         let binary = Binary { map: map(path)?, bases: Some(bases), symbols: OnceCell::new() };
         if binary.file().with_context(|| path.display().to_string())?.kind() != ObjectKind::Relocatable {
@@ -82,10 +82,10 @@ impl Binary {
     }
 
     fn file(&self) -> Result<object::File<'_>> {
-        object::File::parse(&*self.map).context("it is no ELF file")
+        object::File::parse(&*self.map).context("not an ELF file")
     }
 
-    /// Where a section begins in the running kernel, if it is there.
+    /// The address of a section in the running kernel, if it is loaded.
     fn section_base(&self, name: &str, address: u64) -> Option<u64> {
         match &self.bases {
             None => Some(address),
@@ -93,10 +93,10 @@ impl Binary {
         }
     }
 
-    /// Its symbols that have an address, in no order. They are read once.
+    /// Returns the symbols that have an address, in no particular order. They are read once.
     ///
     /// # Errors
-    /// A damaged file.
+    /// The file is corrupt.
     pub fn symbols(&self) -> Result<&[Symbol]> {
         if self.symbols.get().is_none() {
             let read = self.read_symbols()?;
@@ -110,7 +110,7 @@ impl Binary {
         let mut starts = HashMap::new();
         for section in file.sections() {
             let Ok(name) = section.name() else { continue };
-            // A linked symbol's address is whole; a module's counts from its section.
+            // A linked symbol has its final address; a module's is relative to its section.
             let start = match &self.bases {
                 None => 0,
                 Some(bases) => match bases.get(name) {
@@ -145,17 +145,17 @@ impl Binary {
         str::from_utf8(name).unwrap_or_default()
     }
 
-    /// The symbols of a name; static ones of several files may have the same.
+    /// Returns the symbols of this name; static functions of several files may share one.
     ///
     /// # Errors
-    /// As [`Binary::symbols`].
+    /// Like [`Binary::symbols`].
     pub fn named(&self, name: &str) -> Result<Vec<&Symbol>> {
         let is = |symbol: &&Symbol| self.map.get(symbol.name.clone()) == Some(name.as_bytes());
         Ok(self.symbols()?.iter().filter(is).collect())
     }
 
-    /// The bytes that the file has for `length` bytes of the kernel at `address`: what they were
-    /// before anything was patched. A module has none, since it is not relocated.
+    /// Returns the file's contents for `length` bytes of the kernel at `address`, as they were before
+    /// anything was patched. `None` for a module, since its file is not relocated.
     pub fn contents(&self, address: u64, length: usize) -> Option<&[u8]> {
         if self.bases.is_some() {
             return None;
@@ -170,22 +170,22 @@ impl Binary {
         })
     }
 
-    /// The instruction the file has at `address`.
+    /// Returns the instruction that the file has for `address`.
     pub fn instruction(&self, address: u64) -> Option<u32> {
         let bytes = self.contents(address, INSTRUCTION as usize)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Where a symbol of vmlinux is.
+    /// Returns the address of a symbol of vmlinux.
     ///
     /// # Errors
-    /// A symbol that is not there.
+    /// There is no such symbol.
     pub fn address(&self, name: &str) -> Result<u64> {
         let symbol = self.named(name)?.first().map(|symbol| symbol.address);
         symbol.with_context(|| format!("it has no symbol `{name}`"))
     }
 
-    /// The bytes between two symbols of vmlinux, and their address.
+    /// Returns the address of the first of two symbols of vmlinux, and the bytes between them.
     fn between(&self, start: &str, stop: &str) -> Result<(u64, &[u8])> {
         let (from, to) = (self.address(start)?, self.address(stop)?);
         let length = to.checked_sub(from).with_context(|| format!("`{stop}` is before `{start}`"))?;
@@ -193,7 +193,7 @@ impl Binary {
         Ok((from, bytes.with_context(|| format!("it has no bytes from `{start}` to `{stop}`"))?))
     }
 
-    /// A section as it is loaded: where, and how long in bytes.
+    /// Returns the address range of a loaded section.
     pub fn section(&self, name: &str) -> Option<Range<u64>> {
         let file = self.file().ok()?;
         let section = file.section_by_name(name)?;
@@ -201,10 +201,10 @@ impl Binary {
         Some(base..base.checked_add(section.size())?)
     }
 
-    /// Where its sections are that were loaded, those with code only.
+    /// Returns the address ranges of the loaded sections that contain code.
     ///
     /// # Errors
-    /// A damaged file.
+    /// The file is corrupt.
     pub fn code(&self) -> Result<Vec<Range<u64>>> {
         self.ranges(|section| {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
@@ -212,10 +212,10 @@ impl Binary {
         })
     }
 
-    /// Where its sections are that were loaded.
+    /// Returns the address ranges of all loaded sections.
     ///
     /// # Errors
-    /// A damaged file.
+    /// The file is corrupt.
     pub fn loaded(&self) -> Result<Vec<Range<u64>>> {
         self.ranges(|_| true)
     }
@@ -229,13 +229,13 @@ impl Binary {
         Ok(file.sections().filter(wanted).filter_map(range).collect())
     }
 
-    /// What vmlinux has where the boot puts other instructions, as the CPU wants them: `.altinstructions`.
-    /// Sorted by address.
+    /// Returns the ranges that boot patches with constants or, from `.altinstructions`, with instructions
+    /// for the CPU, sorted by address.
     ///
     /// # Errors
-    /// A table that is no whole number of entries.
+    /// The table is not a whole number of entries.
     pub fn alternatives(&self) -> Result<Vec<Range<u64>>> {
-        /// `struct alt_instr` of arm64: two offsets from themselves, a capability, two lengths.
+        /// `struct alt_instr` of arm64: two self-relative offsets, a capability, two lengths.
         const SIZE: usize = 12;
         let (start, bytes) = self.between("__alt_instructions", "__alt_instructions_end")?;
         if !bytes.len().is_multiple_of(SIZE) {
@@ -252,9 +252,9 @@ impl Binary {
         Ok(ranges)
     }
 
-    /// Instructions that make a constant of which the boot knows the value (6.13).
+    /// Instructions that load a constant whose value is known only at boot (6.13).
     fn runtime_constants(&self) -> Result<Vec<Range<u64>>> {
-        /// Four instructions make 64 bits; what makes fewer has fewer.
+        /// Four instructions load 64 bits; fewer bits take fewer.
         const LONGEST: u64 = 4 * INSTRUCTION;
         let mut ranges = Vec::new();
         for section in self.file()?.sections() {
@@ -273,10 +273,10 @@ impl Binary {
     }
 }
 
-/// A file of a build, mapped.
+/// Maps a file of a build.
 pub(crate) fn map(path: &Path) -> Result<Mmap> {
-    let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
-    // SAFETY: what is mapped is a finished build in the cache, which is replaced as a whole and not
-    // written to; were it cut short all the same, this process would end, and nothing be corrupted.
+    let file = File::open(path)?;
+    // SAFETY: the file belongs to a finished build in the cache, which is replaced as a whole and not
+    // written to; were it truncated anyway, this process would die of SIGBUS and corrupt nothing.
     unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map `{}`", path.display()))
 }

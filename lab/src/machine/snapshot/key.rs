@@ -1,4 +1,4 @@
-//! What shapes a snapshot, as a cache key.
+//! The cache key of a snapshot, made of everything that affects it.
 
 use super::super::qemu::{self, Accelerator, MachineSpec, Memory, Sockets};
 use crate::{
@@ -6,9 +6,10 @@ use crate::{
     host::process::{Tool, which},
 };
 use anyhow::{Context, Result};
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use fs_err as fs;
+use std::{os::unix::fs::MetadataExt, path::Path};
 
-/// Counts up when snapshots are made in another way.
+/// Increased when snapshots are made differently.
 const FORMAT: &[u8] = b"1";
 
 /// The QEMU that makes and restores snapshots, and the host it runs on.
@@ -19,7 +20,7 @@ pub(super) struct Qemu {
 }
 
 impl Qemu {
-    /// The one on `PATH`.
+    /// Returns the QEMU on `PATH`.
     pub(super) fn of_host() -> Result<Qemu> {
         let program = which(qemu::PROGRAM).with_context(|| format!("`{}` is not on PATH", qemu::PROGRAM))?;
         let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
@@ -32,9 +33,9 @@ impl Qemu {
         Ok(Qemu { identity, accelerator })
     }
 
-    /// The key of a machine's snapshot.
+    /// Returns the key of a machine's snapshot.
     pub(super) fn key(&self, spec: &MachineSpec) -> Result<Key> {
-        // Descriptors and the place of the memory differ from machine to machine.
+        // Descriptors and the path of the memory differ between machines.
         let sockets = Sockets { console: 0, agent: 0, monitor: 0 };
         let arguments = qemu::arguments(spec, self.accelerator, Memory::Kept(Path::new("")), sockets);
         let key = KeyBuilder::default()
@@ -49,18 +50,18 @@ impl Qemu {
     }
 }
 
-/// The host's CPU, which under KVM is the guest's: what stays the same from boot to boot of it.
+/// Returns the description of the host's CPU, which under KVM is also the guest's: the lines that
+/// do not change between boots.
 fn host_cpu() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let lines: Vec<_> = info.lines().filter(|line| line.starts_with("CPU ")).collect();
     lines.join("\n")
 }
 
-/// What tells a file from another one: where it is, its size, and when it was written. Reading tens
-/// of megabytes of kernel for each machine would cost as much as restoring it.
+/// Returns path, size and modification time of a file, to identify it. Reading tens of megabytes of
+/// kernel for each machine would cost as much as restoring it.
 fn stamp(path: &Path) -> Result<String> {
-    let cannot = || format!("cannot find `{}`", path.display());
-    let path = path.canonicalize().with_context(cannot)?;
-    let data = path.metadata().with_context(cannot)?;
+    let path = fs::canonicalize(path)?;
+    let data = fs::metadata(&path)?;
     Ok(format!("{} {} {}.{:09}", path.display(), data.size(), data.mtime(), data.mtime_nsec()))
 }

@@ -1,4 +1,4 @@
-//! Files without blocks for pages that are zero.
+//! Punches holes in files for pages of zeros.
 
 use rustix::{
     fs::{FallocateFlags, SeekFrom, fallocate, seek},
@@ -6,19 +6,19 @@ use rustix::{
 };
 use std::{fs::OpenOptions, io, os::unix::fs::FileExt, path::Path};
 
-/// What is looked at and freed as a whole: a multiple of every file system's block.
+/// The unit that is checked and freed: a multiple of every filesystem's block size.
 const PAGE: usize = 64 << 10;
 
-/// Gives pages of zeros back to the file system and writes the rest to the disk. A file system
-/// that cannot do so keeps them.
-pub(super) fn dig_holes(path: &Path) -> io::Result<()> {
+/// Frees the blocks of zero pages and syncs the file. A filesystem without support for holes keeps
+/// them.
+pub(super) fn punch_holes(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut page = [0; PAGE];
     let mut from = 0;
     loop {
         let data = match seek(&file, SeekFrom::Data(from)) {
             Ok(data) => data / PAGE as u64 * PAGE as u64,
-            // No data behind this place.
+            // No data after this offset.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
@@ -53,7 +53,7 @@ mod tests {
         content[100 * PAGE + 4] = 2;
         fs::write(&path, &content).unwrap();
         let before = fs::metadata(&path).unwrap().blocks();
-        dig_holes(&path).unwrap();
+        punch_holes(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), content);
         let after = fs::metadata(&path).unwrap().blocks();
         assert!(after * 10 < before, "{after} of {before} blocks");

@@ -1,17 +1,16 @@
-//! What a text step found, kept for later steps: where it is, what is there, and where that goes.
+//! Values that a text step captures for later steps: the address, the instructions, and their branch target.
 
-use super::Place;
-use crate::{arm64, kernel::text::INSTRUCTION, recording::captures::Captures, scenario::Text};
+use super::Site;
+use crate::{arm64, recording::captures::Captures, scenario::PatchedText};
 use std::collections::BTreeMap;
 
-/// Keeps the first place of a step under its name, if it has one and all of the place could be read.
-pub(super) fn keep(step: &Text, places: &[Place], words: &BTreeMap<u64, u32>, captures: &mut Captures) {
-    let (Some(name), Some(place)) = (&step.name, places.first()) else { return };
-    let addresses = (0..step.length() as u64).map(|index| place.address + index * INSTRUCTION);
+/// Captures the first site of a step under the step's name, if it has one and the whole site could be read.
+pub(super) fn keep(step: &PatchedText, sites: &[Site], words: &BTreeMap<u64, u32>, captures: &mut Captures) {
+    let (Some(name), Some(site)) = (&step.name, sites.first()) else { return };
     let found: Option<Vec<(u64, u32)>> =
-        addresses.map(|address| Some((address, *words.get(&address)?))).collect();
+        site.addresses(step).map(|address| Some((address, *words.get(&address)?))).collect();
     let Some(found) = found else { return };
-    captures.set(name, &format!("{:#x}", place.address));
+    captures.set(name, &format!("{:#x}", site.address));
     let shown: Vec<String> = found.iter().map(|(_, word)| format!("{word:08x}")).collect();
     captures.set(&format!("{name}_words"), &shown.join(" "));
     if let Some(target) = found.iter().find_map(|(address, word)| arm64::target(*address, *word)) {
@@ -29,17 +28,17 @@ mod tests {
     fn a_place_is_kept_with_its_instructions_and_where_they_go() {
         let yaml = "summary: x\nsteps: [ { text: { ftrace_site: f }, as: site } ]";
         let scenario = Scenario::parse(Path::new("x.yaml"), yaml).unwrap();
-        let Step::Text(step) = &scenario.steps[0].value else { panic!("{scenario:?}") };
+        let Step::PatchedText(step) = &scenario.steps[0].value else { panic!("{scenario:?}") };
         let words = BTreeMap::from([(0x1000, 0xaa1e_03e9), (0x1004, arm64::branch_link(0x1004, 0x2000))]);
         let mut captures = Captures::new();
-        keep(step, &[Place::at(0x1000)], &words, &mut captures);
+        keep(step, &[Site::at(0x1000)], &words, &mut captures);
         assert_eq!(
             captures.expand("${site}: ${site_words} to ${site_to}").unwrap(),
             "0x1000: aa1e03e9 940003ff to 0x2000"
         );
-        // Half of it is nothing.
+        // A part of the site is not captured.
         let mut captures = Captures::new();
-        keep(step, &[Place::at(0x1004)], &words, &mut captures);
+        keep(step, &[Site::at(0x1004)], &words, &mut captures);
         assert!(captures.expand("${site}").is_err());
     }
 }

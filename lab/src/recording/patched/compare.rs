@@ -1,62 +1,63 @@
-//! An instruction as it is, as it was and as it must be.
+//! An instruction, compared with an earlier and an expected one.
 
-use super::places::Place;
-use crate::{arm64, scenario::Word, trace::Symbols};
+use super::sites::Site;
+use crate::{arm64, scenario::InstructionPattern};
 use std::fmt;
+use trace::Symbols;
 
-/// What is known of one instruction.
+/// The readings of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Looked {
-    /// What it is; `None` if it cannot be read.
+pub(super) struct Reading {
+    /// The instruction; `None` if it cannot be read.
     pub(super) found: Option<u32>,
-    /// What it was when a step last looked, or before the trace was armed.
+    /// The instruction when a step last read it, or before the trace was armed.
     pub(super) before: Option<u32>,
-    /// What nobody had patched yet.
+    /// The instruction before any patching.
     pub(super) original: Option<u32>,
 }
 
-/// What an instruction may be.
+/// The expected instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     Exactly(u32),
-    /// Any `b`, or any `bl`.
+    /// Any `b` or, with a link, any `bl`.
     Any {
         link: bool,
     },
-    /// Nothing can be, and why.
+    /// Not known, for this reason.
     Unknown(String),
 }
 
-/// An instruction beside what it must be.
+/// An instruction, compared with the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) address: u64,
-    /// `None` if it may be anything.
+    /// `None` if any instruction is accepted.
     pub(super) expected: Option<Expected>,
-    pub(super) looked: Looked,
-    /// Whether it is what it must be.
+    pub(super) reading: Reading,
+    /// Whether it is the expected one.
     pub(super) holds: bool,
 }
 
-/// Compares an instruction at `address` with what it must be. `resolve` finds symbols.
+/// Compares an instruction at `address` with the expected one. `resolve` finds symbols.
 pub(super) fn compare(
-    word: &Word,
-    place: &Place,
+    word: &InstructionPattern,
+    site: &Site,
     address: u64,
-    looked: &Looked,
+    reading: &Reading,
     resolve: impl Fn(&str) -> Result<u64, String>,
 ) -> Difference {
-    let expected = expected(word, place, address, looked, resolve);
-    let holds = match (&expected, looked.found) {
+    let expected = expected(word, site, address, reading, resolve);
+    let holds = match (&expected, reading.found) {
         (_, None) | (Expected::Unknown(_), _) => false,
         (Expected::Exactly(word), Some(found)) => *word == found,
         (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
         (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
     };
-    Difference { address, expected: Some(expected), looked: *looked, holds }
+    Difference { address, expected: Some(expected), reading: *reading, holds }
 }
 
-/// What is not one word.
+/// The form of expectations other than one instruction.
 impl fmt::Display for Expected {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,27 +69,27 @@ impl fmt::Display for Expected {
 }
 
 fn expected(
-    word: &Word,
-    place: &Place,
+    word: &InstructionPattern,
+    site: &Site,
     address: u64,
-    looked: &Looked,
+    reading: &Reading,
     resolve: impl Fn(&str) -> Result<u64, String>,
 ) -> Expected {
-    let known = |word: Option<u32>, what: &str| match word {
+    let known = |word: Option<u32>, unread: &str| match word {
         Some(word) => Expected::Exactly(word),
-        None => Expected::Unknown(format!("nobody looked at what it {what}")),
+        None => Expected::Unknown(format!("not known: {unread}")),
     };
-    match (word, &place.jump) {
-        (Word::Exactly(word), _) => Expected::Exactly(*word),
-        (Word::Original, _) => known(looked.original, "was at first"),
-        (Word::Unchanged, _) => known(looked.before, "was before"),
-        (Word::Key { enabled }, Some(jump)) => Expected::Exactly(jump.instruction(*enabled)),
-        (Word::Key { .. }, None) => Expected::Unknown("it is no jump label".to_owned()),
-        (Word::Branch { link: false, to: None }, Some(jump)) => {
+    match (word, &site.jump) {
+        (InstructionPattern::Exactly(word), _) => Expected::Exactly(*word),
+        (InstructionPattern::Original, _) => known(reading.original, "vmlinux does not have it"),
+        (InstructionPattern::Unchanged, _) => known(reading.before, "no earlier step read it"),
+        (InstructionPattern::Key { enabled }, Some(jump)) => Expected::Exactly(jump.instruction(*enabled)),
+        (InstructionPattern::Key { .. }, None) => Expected::Unknown("it is not a jump label".to_owned()),
+        (InstructionPattern::Branch { link: false, to: None }, Some(jump)) => {
             Expected::Exactly(arm64::branch(address, jump.target))
         }
-        (Word::Branch { link, to: None }, _) => Expected::Any { link: *link },
-        (Word::Branch { link, to: Some(to) }, _) => match resolve(to) {
+        (InstructionPattern::Branch { link, to: None }, _) => Expected::Any { link: *link },
+        (InstructionPattern::Branch { link, to: Some(to) }, _) => match resolve(to) {
             Ok(target) if *link => Expected::Exactly(arm64::branch_link(address, target)),
             Ok(target) => Expected::Exactly(arm64::branch(address, target)),
             Err(reason) => Expected::Unknown(reason),
@@ -97,7 +98,7 @@ fn expected(
 }
 
 impl Difference {
-    /// Before, expected and found, one below the other.
+    /// Formats the earlier, the expected and the found instruction, one per line.
     pub(super) fn shown(&self, symbols: &Symbols) -> String {
         let address = self.address;
         let line = |word: Option<u32>| match word {
@@ -109,14 +110,14 @@ impl Difference {
             Some(Expected::Exactly(word)) => line(Some(*word)),
             Some(other) => other.to_string(),
         };
-        let found = match self.looked.found {
+        let found = match self.reading.found {
             Some(word) => line(Some(word)),
             None => "it cannot be read".to_owned(),
         };
         let place = symbols.resolve(address).map(|symbol| format!("{symbol}, ")).unwrap_or_default();
         format!(
-            "another instruction at {place}{address:#x}\n  before    {}\n  expected  {expected}\n  found     {found}",
-            line(self.looked.before)
+            "unexpected instruction at {place}{address:#x}\n  before    {}\n  expected  {expected}\n  found     {found}",
+            line(self.reading.before)
         )
     }
 }
@@ -131,11 +132,11 @@ mod tests {
 
     const AT: u64 = 0x1040;
 
-    fn check(word: Word, place: Place, found: u32, expect: Option<&str>) {
+    fn check(word: InstructionPattern, site: Site, found: u32, expect: Option<&str>) {
         let symbols = Symbols::parse("0000000000001000 T f\n0000000000002000 T g\n".into());
-        let looked = Looked { found: Some(found), before: Some(arm64::NOP), original: Some(0xaa1e_03e9) };
-        let resolve = |name: &str| symbols.address(name).ok_or_else(|| format!("`{name}` is no symbol"));
-        let difference = compare(&word, &place, AT, &looked, resolve);
+        let reading = Reading { found: Some(found), before: Some(arm64::NOP), original: Some(0xaa1e_03e9) };
+        let resolve = |name: &str| symbols.address(name).ok_or_else(|| format!("`{name}` is not a symbol"));
+        let difference = compare(&word, &site, AT, &reading, resolve);
         let shown = (!difference.holds).then(|| difference.shown(&symbols));
         assert_eq!(shown.is_some(), expect.is_some(), "{word:?}: {shown:?}");
         let (shown, expect) = (shown.unwrap_or_default(), expect.unwrap_or_default());
@@ -144,40 +145,53 @@ mod tests {
 
     #[test]
     fn each_kind_of_expectation_can_hold_and_not_hold() {
-        let bare = Place { address: AT, jump: None };
-        let to = |link, to: &str| Word::Branch { link, to: Some(ProbePoint::from_text(to).unwrap()) };
-        let any = |link| Word::Branch { link, to: None };
-        check(Word::Exactly(arm64::NOP), bare, arm64::NOP, None);
+        let bare = Site { address: AT, jump: None };
+        let to = |link, to: &str| InstructionPattern::Branch {
+            link,
+            to: Some(ProbePoint::from_text(to).unwrap()),
+        };
+        let any = |link| InstructionPattern::Branch { link, to: None };
+        check(InstructionPattern::Exactly(arm64::NOP), bare, arm64::NOP, None);
         check(
-            Word::Exactly(arm64::NOP),
+            InstructionPattern::Exactly(arm64::NOP),
             bare,
             arm64::branch(AT, 0x2004),
             Some(
-                "another instruction at f+0x40, 0x1040\n  before    d503201f  nop\n  \
+                "unexpected instruction at f+0x40, 0x1040\n  before    d503201f  nop\n  \
                  expected  d503201f  nop\n  found     140003f1  b g+0x4",
             ),
         );
         check(to(true, "g"), bare, arm64::branch_link(AT, 0x2000), None);
         check(to(true, "g"), bare, arm64::branch_link(AT, 0x2004), Some("expected  940003f0  bl g+0x0"));
-        check(to(false, "nope"), bare, arm64::NOP, Some("expected  `nope` is no symbol"));
+        check(to(false, "nope"), bare, arm64::NOP, Some("expected  `nope` is not a symbol"));
         check(any(true), bare, arm64::branch_link(AT, 0x9000), None);
         check(any(true), bare, arm64::branch(AT, 0x9000), Some("expected  any `bl`"));
-        check(Word::Unchanged, bare, arm64::NOP, None);
-        check(Word::Unchanged, bare, arm64::brk(4), Some("found     d4200080  brk 0x4"));
-        check(Word::Original, bare, 0xaa1e_03e9, None);
-        check(Word::Original, bare, arm64::NOP, Some("expected  aa1e03e9  mov x9, x30"));
-        check(Word::Key { enabled: true }, bare, arm64::NOP, Some("it is no jump label"));
+        check(InstructionPattern::Unchanged, bare, arm64::NOP, None);
+        check(InstructionPattern::Unchanged, bare, arm64::brk(4), Some("found     d4200080  brk 0x4"));
+        check(InstructionPattern::Original, bare, 0xaa1e_03e9, None);
+        check(InstructionPattern::Original, bare, arm64::NOP, Some("expected  aa1e03e9  mov x9, x30"));
+        check(InstructionPattern::Key { enabled: true }, bare, arm64::NOP, Some("it is not a jump label"));
     }
 
     #[test]
     fn a_jump_label_goes_where_its_entry_says() {
         let jump = JumpEntry { code: AT, target: 0x2000, key: 0x8000, likely: false, init: false };
-        let place = Place { address: AT, jump: Some(jump) };
+        let site = Site { address: AT, jump: Some(jump) };
         let branch = arm64::branch(AT, 0x2000);
-        check(Word::Key { enabled: true }, place, branch, None);
-        check(Word::Key { enabled: false }, place, arm64::NOP, None);
-        check(Word::Key { enabled: true }, place, arm64::NOP, Some("expected  140003f0  b g+0x0"));
-        check(Word::Branch { link: false, to: None }, place, branch, None);
-        check(Word::Branch { link: false, to: None }, place, arm64::branch(AT, 0x2004), Some("b g+0x0"));
+        check(InstructionPattern::Key { enabled: true }, site, branch, None);
+        check(InstructionPattern::Key { enabled: false }, site, arm64::NOP, None);
+        check(
+            InstructionPattern::Key { enabled: true },
+            site,
+            arm64::NOP,
+            Some("expected  140003f0  b g+0x0"),
+        );
+        check(InstructionPattern::Branch { link: false, to: None }, site, branch, None);
+        check(
+            InstructionPattern::Branch { link: false, to: None },
+            site,
+            arm64::branch(AT, 0x2004),
+            Some("b g+0x0"),
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! The command that runs a scenario again.
+//! The command that reruns a scenario.
 
-use crate::report::ScenarioResult;
+use crate::results::ScenarioResult;
 
-/// From the file that holds all that a failure needs, where there is one, else by name. `RUN` stands
-/// for the run's directory, which the reader of a report may have put anywhere.
+/// Returns the command: from the reproducer if there is one, else by name. `RUN` stands for the run's
+/// directory, which the reader of a report may have moved.
 pub(super) fn again(result: &ScenarioResult) -> String {
     match &result.reproducer {
         Some(file) => {
@@ -17,7 +17,7 @@ pub(super) fn again(result: &ScenarioResult) -> String {
     }
 }
 
-/// One word for a shell.
+/// Quotes a word for the shell if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,:=".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
@@ -26,7 +26,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{report::fixture::result, verdict::Status};
+    use crate::results::{Status, fixture::result};
 
     #[test]
     fn a_failure_is_repeated_from_its_file_and_a_pass_by_its_name() {

@@ -1,12 +1,12 @@
-//! A log as the report shows it: its last part, with the lines of each splat marked.
+//! The part of a log that the report shows: its end, with the lines of each splat marked.
 
-use crate::verdict::Splat;
+use crate::splat::Splat;
 use serde::Serialize;
 
-/// The most bytes of a log that a report has: of one that ended well, and of one that did not.
+/// The maximum number of bytes of a log in the report: for a good result, and for a failure.
 const LOG_MAX: [usize; 2] = [8 << 10, 96 << 10];
 
-/// The most lines that belong to one splat.
+/// The maximum number of lines of one splat.
 const SPLAT_LINES: usize = 120;
 
 /// A log, or the end of one.
@@ -14,16 +14,16 @@ const SPLAT_LINES: usize = 120;
 pub(super) struct Log {
     pub(super) name: String,
     pub(super) text: String,
-    /// Lines that were left out before the first, 0 if none.
+    /// The number of lines omitted before the first.
     pub(super) left_out: usize,
-    /// From which line to which, both from 0 and the last excluded, and of which splat.
+    /// First line, line after the last (both from 0), and index of the splat.
     pub(super) marks: Vec<(usize, usize, usize)>,
 }
 
-/// The part of a log that matters. What ended well begins with its first step: what the boot says is
-/// the same in all.
+/// Returns the relevant part of a log. For a good result it begins with the first step: boot messages are
+/// always the same.
 pub(super) fn log(name: &str, whole: &str, splats: &[Splat], good: bool) -> Log {
-    let begins = crate::verdict::step_mark(1);
+    let begins = crate::splat::step_mark(1);
     let lines: Vec<&str> = whole.lines().collect();
     let mut first = 0;
     if good && let Some(at) = lines.iter().position(|line| line.contains(&begins)) {
@@ -38,8 +38,8 @@ pub(super) fn log(name: &str, whole: &str, splats: &[Splat], good: bool) -> Log 
     Log { name: name.to_owned(), text: shown.join("\n"), left_out: first, marks: marks(shown, splats) }
 }
 
-/// Where splats are. Each is looked for behind the one before; one that was there several times is
-/// marked each time.
+/// Finds the lines of splats, in the order of the log. A splat that occurred several times is marked each
+/// time.
 fn marks(lines: &[&str], splats: &[Splat]) -> Vec<(usize, usize, usize)> {
     let mut marks = Vec::new();
     let mut at = 0;
@@ -59,7 +59,7 @@ fn marks(lines: &[&str], splats: &[Splat]) -> Vec<(usize, usize, usize)> {
     marks
 }
 
-/// The line behind the last of a splat whose title is on line `at`.
+/// Returns the line after the last one of a splat whose title is on line `at`.
 fn end(lines: &[&str], at: usize) -> usize {
     let last = lines.len().min(at + SPLAT_LINES);
     for (index, line) in lines.iter().enumerate().take(last).skip(at + 1) {
@@ -70,14 +70,14 @@ fn end(lines: &[&str], at: usize) -> usize {
             return index;
         }
     }
-    // Without an end mark it ends with its call trace.
+    // Without an end marker it ends with its call trace.
     let trace = (at..last).find(|&index| lines[index].to_ascii_lowercase().contains("call trace:"));
     let frame = |line: &str| line.contains("+0x");
     let after = trace.and_then(|trace| (trace + 1..last).find(|&index| !frame(lines[index])));
     after.unwrap_or(if trace.is_some() { last } else { at + 1 })
 }
 
-/// The line of the cut mark before a title, if there is one near.
+/// Returns the line of the `cut here` marker up to three lines before a title, else that of the title.
 fn begin(lines: &[&str], at: usize) -> usize {
     let cut = (at.saturating_sub(3)..at).find(|&index| lines[index].contains("[ cut here ]"));
     cut.unwrap_or(at)
@@ -86,12 +86,12 @@ fn begin(lines: &[&str], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::find_splats;
+    use crate::splat::find;
 
     #[test]
     fn the_lines_of_a_splat_are_marked_and_no_others() {
         let whole = include_str!("../../../tests/fixtures/splats/warn.log");
-        let splats = find_splats(whole);
+        let splats = find(whole);
         let log = log("console.txt", whole, &splats, false);
         let lines: Vec<&str> = log.text.lines().collect();
         let [(from, to, 0)] = log.marks[..] else { panic!("{:?}", log.marks) };

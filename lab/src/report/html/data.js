@@ -1,7 +1,7 @@
 "use strict";
-// What is packed in the page, unpacked when it is asked for.
+// Data packed in the page, unpacked on demand.
 
-// An element with properties and children. Text is only ever text.
+// Makes an element with properties and children. Strings become text nodes, never markup.
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -16,13 +16,13 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// The block is there once the page is parsed to its end; the list is shown before.
+// Resolves when the page is parsed to its end; the list is shown before the blocks are parsed.
 function parsed() {
   if (document.readyState !== "loading") return Promise.resolve();
   return new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
 }
 
-// The bytes of a block; null if the page has none of this name.
+// Returns the bytes of a block; null if the page has none of this name.
 async function unpacked(id) {
   let block = document.getElementById(id);
   if (!block || !block.nextSibling) {
@@ -39,13 +39,13 @@ async function unpacked(id) {
 
 const utf8 = new TextDecoder();
 
-// What is known of a result.
+// Returns the details of a result; null if the page does not have them.
 async function detailsOf(index) {
   const bytes = await unpacked(`details-${index}`);
   return bytes && JSON.parse(utf8.decode(bytes));
 }
 
-// A column of LEB128 numbers into an array, from `at`; gives back where it ends.
+// Decodes a column of LEB128 numbers at `at` into an array; returns where it ends.
 function numbers(bytes, at, into) {
   for (let i = 0; i < into.length; i++) {
     let number = 0, factor = 1, byte;
@@ -59,7 +59,7 @@ function numbers(bytes, at, into) {
   return at;
 }
 
-// The events of a result's trace: columns of times, kinds, tasks and CPUs, and what each says.
+// Returns the events of a result's trace: columns of times, kinds, tasks and CPUs, and their messages.
 async function eventsOf(index) {
   const bytes = await unpacked(`timeline-${index}`);
   if (!bytes) return null;
@@ -71,7 +71,7 @@ async function eventsOf(index) {
   let at = 4 + length;
   for (const column of [time, kind, task, cpu]) at = numbers(bytes, at, column);
   for (let i = 1; i < count; i++) time[i] += time[i - 1];
-  // Texts stand kind by kind.
+  // Messages are grouped by kind.
   const counts = new Uint32Array(head.kinds.length + 1);
   for (let i = 0; i < count; i++) counts[kind[i] + 1]++;
   for (let i = 1; i < counts.length; i++) counts[i] += counts[i - 1];
@@ -85,7 +85,7 @@ async function eventsOf(index) {
   return { head, count, time, kind, task, cpu, text };
 }
 
-// A time in units of the clock, as a person reads it.
+// Formats a duration given in units of the clock.
 function spanText(events, span) {
   if (!events.head.nanoseconds) return `${Math.round(span)}`;
   const size = Math.abs(span);
@@ -94,7 +94,7 @@ function spanText(events, span) {
   return `${(span / 1e3).toFixed(3)} µs`;
 }
 
-// When an event happened, as the trace has it.
+// Formats an event's timestamp as in the trace.
 function stampText(events, event) {
   const stamp = BigInt(events.head.start) + BigInt(Math.round(events.time[event]));
   if (!events.head.nanoseconds) return `${stamp}`;
@@ -112,7 +112,7 @@ function taskName(events, number) {
   return `${name}-${pid}`;
 }
 
-// The first of sorted `places`, numbers of events, whose time is not before `time`.
+// Returns the first index in `places`, sorted indices of events, whose event is not before `time`.
 function firstFrom(events, places, time, low = 0) {
   let high = places.length;
   while (low < high) {

@@ -1,24 +1,24 @@
 "use strict";
-// What is known of one result, as a section of the page.
+// The details of one result, as a section of the page.
 
-// Each is one part of the section; those that have nothing to say are left out.
+// The parts of the section; empty ones are omitted.
 const PARTS = [
-  ["What happened", (found) => !told(found) && found.reason && make("pre", { class: "wrap" }, found.reason)],
+  ["Reason", (found) => !told(found) && found.reason && make("pre", { class: "wrap" }, found.reason)],
   ["Expectations", (found) => checks(found.expectations.map(expectation))],
   ["Steps", (found) => checks(found.steps.map(step))],
-  ["What the kernel complained of", (found) => found.splats.map(splat)],
-  ["Where tasks were", (found) => found.stacks.map(splat)],
-  ["Text of the kernel", (found) => found.listings.map(listing)],
+  ["Splats", (found) => found.splats.map(splat)],
+  ["Task backtraces", (found) => found.stacks.map(splat)],
+  ["Kernel text", (found) => found.listings.map(listing)],
   [null, (found, events) => events && events.count > 0 && eventsSection(events)],
   ["Timeline", (found, events) => events && events.count === 0 && make("p", { class: "soft" }, "The trace has no events.")],
-  [null, (found) => found.no_timeline && make("p", { class: "warning" }, `There is no timeline: ${found.no_timeline}`)],
+  [null, (found) => found.no_timeline && make("p", { class: "warning" }, `No timeline: ${found.no_timeline}`)],
   ["Console", (found) => found.logs.map((log) => logView(log, found))],
-  ["Left behind by the steps", (found) => lines(found.left_behind)],
+  ["Left behind", (found) => lines(found.left_behind)],
   ["Notes", (found) => lines(found.notes)],
   ["Files", (found) => files(found)],
 ];
 
-// Whether the reason stands below in full: what is broken, or a splat.
+// Returns whether the reason only repeats what is shown below: a broken check, or a splat.
 function told(found) {
   return found.steps.some((step) => !step.passed && step.detail) || found.expectations.some((one) => one.status !== "held")
     || found.splats.some((splat) => splat.sentence === found.reason);
@@ -32,9 +32,9 @@ async function detailsSection(row, status, close) {
       + `${found && found.kernel ? ` (${found.kernel})` : ""}, ${row.seconds.toFixed(2)} s`),
       make("button", { type: "button", class: "close", onclick: close, "aria-keyshortcuts": "Escape" }, "Close")),
     row.claim && make("p", {}, row.claim), command(row));
-  if (!found) section.append(make("p", { class: "warning" }, "This report was too large to have its details; its directory has them."));
+  if (!found) section.append(make("p", { class: "warning" }, "Details omitted to limit the size of this report; see the files in the result's directory."));
   if (found && !events && row.events) {
-    section.append(make("p", { class: "warning" }, `The report has no room for its ${row.events} events; trace.dat has them.`));
+    section.append(make("p", { class: "warning" }, `Timeline of ${row.events} events omitted to limit the size of this report; see trace.dat.`));
   }
   for (const [title, part] of found ? PARTS : []) {
     const shown = [part(found, events)].flat().filter(Boolean);
@@ -43,7 +43,7 @@ async function detailsSection(row, status, close) {
   return section;
 }
 
-// The command that runs it again, to be copied.
+// The command that reruns the scenario, with a button to copy it.
 function command(row) {
   const text = row.again;
   const said = make("span", { class: "soft", "aria-live": "polite" });
@@ -57,9 +57,9 @@ function command(row) {
     }
   };
   const code = make("code", {}, text);
-  return make("div", {}, make("h3", {}, "Again"),
+  return make("div", {}, make("h3", {}, "Run again"),
     make("div", { class: "command" }, make("pre", {}, code), make("button", { type: "button", onclick: copy }, "Copy"), said),
-    text.includes("RUN/") && make("p", { class: "soft" }, `RUN is the directory of this report, as results/${list.directory}.`));
+    text.includes("RUN/") && make("p", { class: "soft" }, `RUN is the directory of this report, for example results/${list.directory}.`));
 }
 
 const MARKS = { held: ["✓", "held"], broken: ["✗", "broken"], inconclusive: ["?", "open-end"] };
@@ -78,15 +78,15 @@ function expectation(outcome) {
   const detail = outcome.detail && make("pre", { class: "wrap" }, outcome.detail);
   return make("li", {}, make("div", { class: "line" }, mark(outcome.status), make("code", {}, outcome.text)),
     detail && make("div", { class: "more" },
-      held ? make("details", {}, make("summary", { class: "soft" }, "what was found"), detail) : detail));
+      held ? make("details", {}, make("summary", { class: "soft" }, "details"), detail) : detail));
 }
 
 function step(found, number) {
   const more = [];
   if (found.detail) more.push(make("pre", { class: "wrap" }, found.detail));
   for (const output of found.outputs) {
-    const note = output.left_out > 0 ? `, without the first ${output.left_out} bytes` : "";
-    const size = output.text.length === 0 ? "nothing" : `${output.text.split("\n").length} lines${note}`;
+    const note = output.left_out > 0 ? `, first ${output.left_out} bytes omitted` : "";
+    const size = output.text.length === 0 ? "empty" : `${output.text.split("\n").length} lines${note}`;
     more.push(make("details", { open: !found.passed },
       make("summary", {}, make("code", {}, output.name), make("span", { class: "soft" }, ` ${size}`)), make("pre", {}, output.text)));
   }
@@ -101,7 +101,7 @@ function cases(found) {
   const rows = found.cases.map(([name, status, seconds, detail]) => make("tr", {}, make("td", { class: "mono" }, name),
     make("td", {}, status), make("td", { class: "number" }, seconds), make("td", { class: "text" }, detail)));
   return make("details", { open: !found.passed }, make("summary", {}, `${found.cases.length} tests`),
-    table(`Tests of ${found.text}`, ["Test", "Status", "Seconds", "Why"], rows));
+    table(`Tests of ${found.text}`, ["Test", "Status", "Seconds", "Reason"], rows));
 }
 
 function table(name, columns, rows) {
@@ -118,7 +118,7 @@ function splat(found) {
     found.frames.length > 0 && make("pre", {}, found.frames.join("\n")));
 }
 
-// Instructions as they were, as they have to be and as they are.
+// Previous, expected and found instructions.
 function listing(found) {
   const rows = found.lines.map((line) => make("tr", { class: line.holds ? undefined : "differs" },
     make("td", { class: "mono" }, line.holds ? "✓" : "✗ differs"), make("td", { class: "mono" }, line.address),
@@ -126,10 +126,10 @@ function listing(found) {
     ...[line.before, line.expected, line.found].map((text) => make("td", { class: "mono" }, text || "–"))));
   const more = found.more > 0 && make("p", { class: "soft" }, `and ${found.more} more`);
   return make("div", {}, make("p", { class: "soft" }, `Step ${found.step}`),
-    table(`Text that step ${found.step} looked at`, ["", "Address", "Place", "Before", "Expected", "Found"], rows), more);
+    table(`Kernel text checked by step ${found.step}`, ["", "Address", "Symbol", "Before", "Expected", "Found"], rows), more);
 }
 
-// A log with its splats marked, each with a link to what is known of it.
+// A log with its splats marked.
 function logView(log, found) {
   const pre = make("pre", { class: "log wrap", tabindex: 0, role: "region", "aria-label": log.name });
   const all = log.text.split("\n");
@@ -144,9 +144,9 @@ function logView(log, found) {
     pre.append(marked);
   }
   plain(all.length, pre);
-  const first = log.left_out > 0 ? ` (its first ${log.left_out.toLocaleString("en")} lines are in the file)` : "";
+  const first = log.left_out > 0 ? ` (first ${log.left_out.toLocaleString("en")} lines omitted; see the file)` : "";
   const open = log.marks.length > 0 || log.name === "console.txt";
-  // The first splat is what one looks for.
+  // Scrolls to the first splat.
   const find = () => {
     const marked = pre.querySelector("mark");
     if (marked) pre.scrollTop = marked.getBoundingClientRect().top - pre.getBoundingClientRect().top + pre.scrollTop - 48;
@@ -166,7 +166,7 @@ function lines(texts) {
   return texts.length > 0 && make("ul", {}, texts.map((text) => make("li", {}, text)));
 }
 
-// Links to the files beside the report.
+// Links to the files next to the report.
 function files(found) {
   if (found.files.length === 0) return null;
   const href = (name) => `${found.directory}/${name}`.split("/").map(encodeURIComponent).join("/");
@@ -174,7 +174,7 @@ function files(found) {
     : `${Math.round(bytes / 2 ** 20)} MiB`;
   const items = found.files.map(([name, bytes]) => make("li", {},
     make("a", { href: href(name), download: name.split("/").pop() }, name), make("span", { class: "soft" }, ` ${size(bytes)}`)));
-  return [make("p", { class: "soft" }, `In ${found.directory}/ beside this report; if it was moved alone, look in the run's `
-    + `directory, results/${list.directory}.${found.more_files ? " There are more files than are listed." : ""}`),
+  return [make("p", { class: "soft" }, `In ${found.directory}/ next to this report; if the report was moved, in the run's `
+    + `directory, results/${list.directory}.${found.more_files ? " Not all files are listed." : ""}`),
   make("ul", { class: "files" }, items)];
 }

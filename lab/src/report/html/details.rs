@@ -1,38 +1,40 @@
-//! What the page tells of one result when it is opened.
+//! The details of one result, which the page shows when it is opened.
 
 use super::{
     console::{self, Log},
     listing::{self, Listing},
 };
 use crate::{
-    report::{Results, ScenarioResult, StepResult, terminal::printable},
-    trace::Trace,
-    verdict::{Outcome, OutcomeStatus, Splat},
+    host::beneath::open_beneath,
+    results::{Outcome, OutcomeStatus, Results, ScenarioResult, StepResult},
+    splat::Splat,
+    words::printable,
 };
 use serde::Serialize;
 use std::{
-    fs::{self, File},
+    fs,
     io::{Read, Seek, SeekFrom},
-    path::{Component, Path},
+    path::Path,
 };
+use trace::Trace;
 
-/// The most bytes of one file of output, and of all those of one result.
+/// The maximum number of bytes of one output file, and of all output files of a result.
 const OUTPUT_MAX: u64 = 16 << 10;
 const OUTPUTS_MAX: usize = 128 << 10;
 
-/// The most bytes of a log that are looked at, at its end.
+/// The maximum number of bytes read from the end of a log.
 const LOG_READ_MAX: u64 = 512 << 10;
 
-/// The most bytes of a reason or a detail.
+/// The maximum number of bytes of a reason or a detail.
 const DETAIL_MAX: usize = 16 << 10;
 
-/// The most files that are listed.
+/// The maximum number of files listed.
 const FILES_MAX: usize = 500;
 
-/// The most tests of one step that are listed.
+/// The maximum number of tests listed per step.
 const CASES_MAX: usize = 2000;
 
-/// All of it.
+/// The details of one result.
 #[derive(Serialize)]
 pub(super) struct Details {
     reason: String,
@@ -44,13 +46,13 @@ pub(super) struct Details {
     notes: Vec<String>,
     logs: Vec<Log>,
     listings: Vec<Listing>,
-    /// The directory below that of the report, and name and bytes of each file in it.
+    /// The directory, relative to the report's, and the name and size in bytes of each file in it.
     directory: String,
     files: Vec<(String, u64)>,
-    /// Whether there are more files than are listed.
+    /// Whether there are more files than listed.
     more_files: bool,
     kernel: String,
-    /// Why there is no timeline although there is a trace.
+    /// Why there is no timeline for an existing trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_timeline: Option<String>,
 }
@@ -72,16 +74,16 @@ struct Step {
     cases: Vec<[String; 4]>,
 }
 
-/// What a step wrote.
+/// An output file of a step.
 #[derive(Serialize)]
 struct Output {
     name: String,
     text: String,
-    /// How many bytes of it are not here.
+    /// The number of bytes omitted before `text`.
     left_out: u64,
 }
 
-/// A splat, or where a task was: what happened, and its decoded frames.
+/// A splat or the backtrace of a task, with decoded frames.
 #[derive(Serialize)]
 struct Told {
     kind: String,
@@ -92,7 +94,7 @@ struct Told {
     frames: Vec<String>,
 }
 
-/// What is known of a result. Files that cannot be read are left out: a report is made of what is there.
+/// Collects the details of a result. Files that cannot be read are omitted.
 pub(super) fn details(
     results: &Results,
     result: &ScenarioResult,
@@ -149,41 +151,33 @@ fn step(found: &StepResult, place: Option<&Path>, left: &mut usize) -> Step {
     }
 }
 
-/// The end of a file in a result's directory.
+/// Reads the end of a file in a result's directory.
 fn output(place: &Path, name: &str, left: &mut usize) -> Option<Output> {
-    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    let path = place.join(name);
-    let bytes =
-        inside.then(|| fs::symlink_metadata(&path).ok()).flatten().filter(fs::Metadata::is_file)?.len();
-    let (text, left_out) = tail(&path, OUTPUT_MAX.min(*left as u64), bytes)?;
+    let (text, left_out) = tail(place, name, OUTPUT_MAX.min(*left as u64))?;
     *left = left.saturating_sub(text.len());
     Some(Output { name: name.to_owned(), text: printable(&text), left_out })
 }
 
-/// The last bytes of a file, and how many there are before them.
-fn tail(path: &Path, most: u64, bytes: u64) -> Option<(String, u64)> {
-    let before = bytes.saturating_sub(most);
-    let mut file = File::open(path).ok()?;
+/// Returns the last `most` bytes of a file, and the number of bytes before them.
+fn tail(place: &Path, name: &str, most: u64) -> Option<(String, u64)> {
+    let mut file = open_beneath(place, name).ok()?;
+    let before = file.metadata().ok()?.len().saturating_sub(most);
     file.seek(SeekFrom::Start(before)).ok()?;
     let mut data = Vec::new();
     file.take(most).read_to_end(&mut data).ok()?;
     Some((String::from_utf8_lossy(&data).replace('\r', ""), before))
 }
 
-/// The kernel's log, and the console where it says more.
+/// Returns the kernel log, and the console if it has more.
 fn logs(result: &ScenarioResult, place: &Path) -> Vec<Log> {
     let good = result.status.is_good();
-    let read = |name: &str| {
-        let path = place.join(name);
-        let bytes = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?.len();
-        tail(&path, LOG_READ_MAX, bytes).map(|(text, _)| printable(&text))
-    };
+    let read = |name: &str| tail(place, name, LOG_READ_MAX).map(|(text, _)| printable(&text));
     let mut logs = Vec::new();
     let kernel = read("kernel.log").unwrap_or_default();
     let said = |text: &str| text.lines().any(|line| !line.is_empty() && !line.starts_with("ftrace-lab: "));
     if let Some(console) = read("console.txt").filter(|text| said(text)) {
         logs.push(console::log("console.txt", &console, &result.splats, good));
-        // A guest that died has no log but its console.
+        // The log of a guest that died is its console.
         if kernel.trim() == console.trim() {
             return logs;
         }
@@ -205,7 +199,7 @@ fn told(splat: &Splat) -> Told {
     }
 }
 
-/// The files below a result's directory in the order of their names, and whether there are more.
+/// Returns the files below a result's directory, sorted by name, and whether there are more.
 fn files(place: &Path) -> (Vec<(String, u64)>, bool) {
     let mut files = Vec::new();
     let mut inside = vec![place.to_owned()];

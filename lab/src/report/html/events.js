@@ -1,12 +1,12 @@
 "use strict";
-// A trace in the page: the timeline with its tools, and below it the same events as a table.
+// The section of a trace: the timeline with its tools, and below it the same events as a table.
 
 const EVENTS_SHOWN = 100;
 
 function eventsSection(events) {
   const readout = make("p", { class: "readout", "aria-live": "polite" });
   const table = new EventTable(events, (event) => timeline.choose(event));
-  const hint = "Hover, click, or press full stop for an event.";
+  const hint = "Hover over or click an event, or press full stop for the next one.";
   readout.textContent = hint;
   const chosen = (event, looked, lane) => {
     readout.textContent = [lane, event >= 0 ? eventText(events, event) : hint].filter(Boolean).join(": ");
@@ -21,7 +21,7 @@ function eventsSection(events) {
     tool("−", "Zoom out (-)", () => timeline.zoom(0.5, timeline.anchor())),
     tool("←", "Move left (left arrow)", () => timeline.move(-0.3)),
     tool("→", "Move right (right arrow)", () => timeline.move(0.3)),
-    tool("Whole", "Show the whole trace (0)", () => timeline.whole()),
+    tool("All", "Show the whole trace (0)", () => timeline.whole()),
     table.range);
   const section = make("section", { class: "timeline", "aria-label": "Timeline" },
     make("h3", {}, `Timeline: ${events.head.total.toLocaleString("en")} events`),
@@ -37,24 +37,24 @@ function eventText(events, event) {
     + `${kindName(events, event)}: ${events.text(event)}`;
 }
 
-// What the timeline does not show.
+// Notes on what the timeline does not show.
 function notes(events, timeline) {
   const { head } = events;
   const notes = [];
   if (head.cut) {
-    notes.push(`This report has the first and the last ${head.cut.toLocaleString("en")} events; the red band is `
-      + "what lies between. trace.dat has all.");
+    notes.push(`Only the first and the last ${head.cut.toLocaleString("en")} events are shown; the red band marks `
+      + "the gap. trace.dat has all events.");
   }
   for (const [cpu, lost] of head.losses.slice(0, 8)) {
     notes.push(`CPU ${cpu} lost ${lost === null ? "an unknown number of" : lost.toLocaleString("en")} events (✂).`);
   }
   if (head.losses.length > 8) notes.push(`… and ${head.losses.length - 8} more losses.`);
-  if (head.damage) notes.push(`The trace is damaged behind these events: ${head.damage}`);
+  if (head.damage) notes.push(`The trace is corrupt after these events: ${head.damage}`);
   if (timeline.tasksLeftOut > 0) notes.push(`${timeline.tasksLeftOut} tasks with fewer events have no lane.`);
   return notes;
 }
 
-// The kinds of events, each a button that hides it.
+// The kinds of events, with a button for each that hides or shows it.
 function kinds(events, timeline) {
   const counts = new Uint32Array(events.head.kinds.length);
   for (const kind of events.kind) counts[kind]++;
@@ -69,7 +69,7 @@ function kinds(events, timeline) {
     },
   }, make("i", { "data-kind": kind, "aria-hidden": "true" }),
     events.head.kinds[kind].replace(/^[^:]*:/, ""), make("span", { class: "soft" }, counts[kind].toLocaleString("en")));
-  const group = make("div", { class: "tools kinds", role: "group", "aria-label": "Kinds of events that are shown" },
+  const group = make("div", { class: "tools kinds", role: "group", "aria-label": "Kinds of events shown" },
     order.slice(0, 40).map(button));
   requestAnimationFrame(() => requestAnimationFrame(paint));
   document.addEventListener("themed", () => requestAnimationFrame(() => requestAnimationFrame(paint)));
@@ -90,9 +90,9 @@ class EventTable {
       this.page = to();
       this.fill();
     } }, text);
-    this.back = [turn("«", "First events in view", () => 0), turn("‹", "Events before these", () => this.page - 1)];
-    this.forth = [turn("›", "Events behind these", () => this.page + 1), turn("»", "Last events in view", () => this.pages - 1)];
-    const head = ["Time", "CPU", "Task", "Event", "What it says"].map((text) => make("th", { scope: "col" }, text));
+    this.back = [turn("«", "First events in view", () => 0), turn("‹", "Previous events", () => this.page - 1)];
+    this.forth = [turn("›", "Next events", () => this.page + 1), turn("»", "Last events in view", () => this.pages - 1)];
+    const head = ["Time", "CPU", "Task", "Event", "Message"].map((text) => make("th", { scope: "col" }, text));
     this.list = make("table", {}, make("caption", { class: "unseen" }, "Events in view"),
       make("thead", {}, make("tr", {}, head)), this.body);
     this.list.addEventListener("click", (event) => {

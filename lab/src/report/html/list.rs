@@ -1,28 +1,25 @@
-//! What the page knows at once: the run, its kernels, and a line for each result.
+//! The unpacked data of the page: the run, its kernels, and a line per result.
 
 use super::{Blocks, again::again};
-use crate::{
-    report::{Results, ScenarioResult},
-    verdict::Status,
-};
+use crate::results::{Results, ScenarioResult, Status};
 use serde::Serialize;
 use std::path::Path;
 
-/// The most characters of a claim or a reason in the list.
+/// The maximum number of characters of a summary or a reason in the list.
 const LINE_MAX: usize = 300;
 
-/// Data of the whole page.
+/// The data of the list.
 #[derive(Serialize)]
 pub(super) struct List<'a> {
-    run: &'a crate::report::Run,
-    host: &'a crate::report::Host,
+    run: &'a crate::results::Run,
+    host: &'a crate::results::Host,
     qemu: &'a str,
-    kernels: &'a [crate::report::KernelInfo],
-    /// The name of the directory that the links of the page belong to.
+    kernels: &'a [crate::results::KernelInfo],
+    /// The name of the run's directory, which links are relative to.
     directory: String,
-    /// All statuses there can be, and whether a run with them can end well.
+    /// All statuses, and whether each of them is good: not a failure of the run.
     statuses: Vec<(String, bool)>,
-    /// How many results have no timeline since the page would be too large.
+    /// The number of results whose timeline is omitted to limit the size of the page.
     without_timeline: usize,
     results: Vec<Row<'a>>,
 }
@@ -72,7 +69,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// The first line, and no more of it than a list has room for.
+/// Returns the first line, truncated to [`LINE_MAX`] characters.
 fn shortened(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(LINE_MAX) {

@@ -1,18 +1,18 @@
-//! Text checks as a listing: what was there, what is, and what has to be, in the words of arm64.
+//! Text checks as listings: previous, expected and found instructions, disassembled.
 
 use crate::{
     arm64,
-    recording::{LISTING_SUFFIX, TextListing},
-    report::ScenarioResult,
-    trace::Trace,
+    host::beneath::read_beneath,
+    results::{LISTING_SUFFIX, ScenarioResult, TextListing},
 };
 use serde::Serialize;
-use std::{fs::File, io::Read, path::Path};
+use std::path::Path;
+use trace::Trace;
 
-/// The most bytes of a stored listing that are read.
+/// The maximum number of bytes read of a stored listing.
 const FILE_MAX: u64 = 1 << 20;
 
-/// What one step looked at.
+/// The kernel text that a step checked.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing {
     /// The step, from 1.
@@ -21,7 +21,7 @@ pub(super) struct Listing {
     lines: Vec<Line>,
 }
 
-/// One word. Texts are as `d503201f  nop`, empty where there is nothing to say.
+/// One word. Instructions look like `d503201f  nop`; empty if not known.
 #[derive(Debug, Serialize)]
 struct Line {
     address: String,
@@ -32,37 +32,35 @@ struct Line {
     holds: bool,
 }
 
-/// The listings of a result's steps. Without a trace, whose symbols are those of the running kernel,
-/// places are only addresses.
+/// Returns the listings of a result's steps. Symbols come from the trace, which has those of the running
+/// kernel; without a trace only addresses are shown.
 pub(super) fn listings(result: &ScenarioResult, place: &Path, trace: Option<&Trace>) -> Vec<Listing> {
-    let of_step = |(index, step): (usize, &crate::report::StepResult)| {
+    let of_step = |(index, step): (usize, &crate::results::StepResult)| {
         let name = step.output.iter().find(|name| is_listing(name))?;
-        let stored = stored(&place.join(name))?;
+        let stored = stored(place, name)?;
         Some(Listing { step: index + 1, more: stored.more, lines: lines(&stored, trace) })
     };
     result.steps.iter().enumerate().filter_map(of_step).collect()
 }
 
-/// Whether a step's file is a listing, and not its output.
+/// Returns whether a file of a step is a listing, not output.
 pub(super) fn is_listing(name: &str) -> bool {
     name.ends_with(LISTING_SUFFIX)
 }
 
-fn stored(path: &Path) -> Option<TextListing> {
-    let mut json = Vec::new();
-    File::open(path).ok()?.take(FILE_MAX).read_to_end(&mut json).ok()?;
-    serde_json::from_slice(&json).ok()
+fn stored(place: &Path, name: &str) -> Option<TextListing> {
+    serde_json::from_slice(&read_beneath(place, name, FILE_MAX).ok()?).ok()
 }
 
 fn lines(stored: &TextListing, trace: Option<&Trace>) -> Vec<Line> {
-    let none = crate::trace::Symbols::default();
+    let none = trace::Symbols::default();
     let symbols = trace.map_or(&none, |trace| trace.metadata().symbols());
     let shown = |address: u64, word: Option<u32>| match word {
         Some(word) if stored.literal => format!("{word:08x}"),
         Some(word) => arm64::shown(address, word, symbols),
         None => String::new(),
     };
-    let line = |word: &crate::recording::TextWord| Line {
+    let line = |word: &crate::results::TextWord| Line {
         address: format!("{:x}", word.address),
         symbol: symbols.resolve(word.address).map(|symbol| symbol.to_string()).unwrap_or_default(),
         before: shown(word.address, word.before),
@@ -72,7 +70,7 @@ fn lines(stored: &TextListing, trace: Option<&Trace>) -> Vec<Line> {
         },
         found: match word.found {
             Some(found) => shown(word.address, Some(found)),
-            None => "it cannot be read".to_owned(),
+            None => "unreadable".to_owned(),
         },
         holds: word.holds,
     };

@@ -1,11 +1,11 @@
-//! `report.html`: a run as one file that needs no network.
+//! `report.html`: a run in one file that needs no network.
 //!
-//! A page of four parts: the shell with style and scripts, the list of all results as JSON, and for
-//! each result two packed blocks that are not unpacked before somebody looks: what is known of it, and
-//! the events of its trace. Everything of a guest is data there, and only ever shown as text.
+//! The page consists of a shell with style and scripts, the list of all results as JSON, and two packed
+//! blocks per result, unpacked when the result is opened: its details, and the events of its trace. All
+//! guest output is data, shown as plain text only.
 //!
-//! The page may have so many bytes, a result so many events. Failures are served first; what is cut says
-//! so, and where the whole is.
+//! The size of the page and the number of events per result are limited. Failures take precedence. The
+//! page says what is omitted, and where to find it.
 
 mod again;
 mod console;
@@ -15,14 +15,17 @@ mod listing;
 mod pack;
 mod timeline;
 
-use super::{Results, ScenarioResult, place::write_whole};
-use crate::stored::TRACE;
-use anyhow::Result;
+use crate::{
+    host::{beneath::directory_beneath, whole::write_whole},
+    results::{Results, ScenarioResult},
+};
+use anyhow::{Error, Result};
 use list::List;
 use pack::{Hash, json, packed};
 use std::{
     fmt::Write as _,
-    path::{Component, Path, PathBuf},
+    io,
+    path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -33,12 +36,12 @@ use std::{
 /// The report's file in a run's directory.
 pub const REPORT: &str = "report.html";
 
-/// The most bytes of packed blocks in one page.
+/// The maximum number of bytes of packed blocks in a page.
 const BLOCKS_MAX: usize = 18 << 20;
 
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("style.css");
-/// In the order in which they run.
+/// The scripts, in the order in which they run.
 const SCRIPTS: [&str; 5] = [
     include_str!("data.js"),
     include_str!("timeline.js"),
@@ -47,17 +50,17 @@ const SCRIPTS: [&str; 5] = [
     include_str!("report.js"),
 ];
 
-/// Writes `report.html` of a run whose other files are in `run`.
-pub fn write_html(results: &Results, run: &Path) -> Result<()> {
-    write_whole(&run.join(REPORT), html(results, run)?.as_bytes())
+/// Writes `report.html` for a run, into its directory `run`, which will have the name of `target`.
+pub fn write_html(results: &Results, run: &Path, target: &Path) -> Result<()> {
+    write_whole(&run.join(REPORT), html(results, run, target)?)
 }
 
-/// The blocks of one result, packed.
+/// The packed blocks of one result.
 #[derive(Default)]
 struct Blocks {
     details: String,
     timeline: String,
-    /// How many events the trace has; absent if there is none.
+    /// The number of events in the trace; `None` without a trace.
     events: Option<u64>,
 }
 
@@ -67,10 +70,10 @@ impl Blocks {
     }
 }
 
-fn html(results: &Results, run: &Path) -> Result<String> {
+fn html(results: &Results, run: &Path, target: &Path) -> Result<String> {
     let mut blocks = all_blocks(results, run)?;
     let without = fit(results, &mut blocks, BLOCKS_MAX);
-    let list = List::of(results, run, &blocks, without);
+    let list = List::of(results, target, &blocks, without);
     let script = SCRIPTS.join("\n");
     let mut data = String::new();
     for (index, block) in blocks.iter().enumerate() {
@@ -95,7 +98,7 @@ fn html(results: &Results, run: &Path) -> Result<String> {
     ]))
 }
 
-/// The shell with its places filled. What is put in is not looked through for places.
+/// Fills the placeholders of the shell. Inserted text is not searched for placeholders.
 fn filled(parts: &[(&str, &str)]) -> String {
     let mut page =
         String::with_capacity(SHELL.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
@@ -109,7 +112,8 @@ fn filled(parts: &[(&str, &str)]) -> String {
     page + rest
 }
 
-/// Leaves out what a page of so many bytes has no room for; gives back how many timelines that are.
+/// Drops blocks that do not fit into `most` bytes: timelines first, then details. Returns the number of
+/// timelines dropped.
 fn fit(results: &Results, blocks: &mut [Blocks], most: usize) -> usize {
     let (mut left, mut without) = (most, 0);
     for &index in &urgency(results) {
@@ -126,14 +130,14 @@ fn fit(results: &Results, blocks: &mut [Blocks], most: usize) -> usize {
     without
 }
 
-/// The results, those first whose blocks matter most.
+/// Returns the indices of the results, failures first.
 fn urgency(results: &Results) -> Vec<usize> {
     let mut order: Vec<usize> = (0..results.scenarios.len()).collect();
     order.sort_by_key(|&index| results.scenarios[index].status.is_good());
     order
 }
 
-/// Packs the blocks of all results, on all CPUs. One that comes after the page is full is not packed.
+/// Packs the blocks of all results, on all CPUs. Timelines are skipped once the page is full.
 fn all_blocks(results: &Results, run: &Path) -> Result<Vec<Blocks>> {
     let order = urgency(results);
     let (next, used) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -161,18 +165,14 @@ fn all_blocks(results: &Results, run: &Path) -> Result<Vec<Blocks>> {
 }
 
 fn blocks(results: &Results, result: &ScenarioResult, run: &Path, full: bool) -> Result<Blocks> {
-    let place = place(result, run);
-    let (trace, unread) = match place.as_deref().map(|place| timeline::open(&place.join(TRACE))) {
-        Some(Ok(trace)) => (trace, None),
-        Some(Err(error)) => (None, Some(format!("{error:#}"))),
-        None => (None, None),
-    };
+    let (place, closed) = split(place(result, run).map_err(Error::from));
+    let (trace, unread) = split(place.as_deref().map_or(Ok(None), timeline::open));
     let drawn = match trace.as_ref().filter(|_| !full).map(timeline::timeline) {
         Some(Ok(timeline)) => Ok(Some(timeline)),
         Some(Err(error)) => Err(format!("{error:#}")),
         None => Ok(None),
     };
-    let note = unread.or(drawn.as_ref().err().cloned());
+    let note = closed.or(unread).or(drawn.as_ref().err().cloned());
     let details = details::details(results, result, place.as_deref(), trace.as_ref(), note);
     let drawn = drawn.ok().flatten();
     Ok(Blocks {
@@ -182,11 +182,20 @@ fn blocks(results: &Results, result: &ScenarioResult, run: &Path, full: bool) ->
     })
 }
 
-/// The directory of a result, if it has one and it is in the run's.
-fn place(result: &ScenarioResult, run: &Path) -> Option<PathBuf> {
-    let relative = Path::new(&result.directory);
-    let inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
-    (inside && !result.directory.is_empty()).then(|| run.join(relative)).filter(|place| place.is_dir())
+/// Returns the directory of a result, if it has one.
+fn place(result: &ScenarioResult, run: &Path) -> io::Result<Option<PathBuf>> {
+    if result.directory.is_empty() {
+        return Ok(None);
+    }
+    match directory_beneath(run, &result.directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        place => place.map(Some),
+    }
+}
+
+/// Splits a result into its value and its error as text.
+fn split<T>(result: Result<Option<T>>) -> (Option<T>, Option<String>) {
+    result.map_or_else(|error| (None, Some(format!("{error:#}"))), |value| (value, None))
 }
 
 #[cfg(test)]

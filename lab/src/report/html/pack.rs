@@ -1,4 +1,4 @@
-//! Data in a page: JSON that no markup is read from, and bytes that a browser unpacks.
+//! Data embedded in the page: JSON that cannot be mistaken for markup, and compressed blocks.
 
 use anyhow::Result;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -7,13 +7,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::{fmt, io::Write};
 
-/// JSON for a `<script>` of data: whatever text is in it, it neither ends the element nor begins another.
+/// Returns JSON for a data `<script>`, escaped so that it can neither end the element nor begin another.
 pub(super) fn json(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(value)?;
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // In JSON they only stand in strings, which know these escapes.
+            // In JSON, these characters occur in strings only, which allow these escapes.
             '<' => safe.push_str("\\u003c"),
             '>' => safe.push_str("\\u003e"),
             '&' => safe.push_str("\\u0026"),
@@ -25,7 +25,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<String> {
     Ok(safe)
 }
 
-/// Deflated, in base64: letters that are no markup.
+/// Compresses with deflate and encodes as base64, which contains no markup.
 pub(super) fn packed(bytes: &[u8]) -> Result<String> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
     encoder.write_all(bytes)?;
@@ -35,7 +35,7 @@ pub(super) fn packed(bytes: &[u8]) -> Result<String> {
 /// 9 takes twice as long and saves 3 % of a trace's events.
 const LEVEL: u32 = 6;
 
-/// What a content security policy calls an inline script or style by.
+/// The hash by which a content security policy allows an inline script or style.
 pub(super) struct Hash(String);
 
 impl Hash {

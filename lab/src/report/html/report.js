@@ -1,5 +1,5 @@
 "use strict";
-// The list of results: scenario by kernel, filters, and details that open below their row.
+// The list of results: a table of scenarios by kernels, filters, and details that open below a row.
 
 const list = JSON.parse(document.getElementById("list").textContent);
 const byId = (id) => document.getElementById(id);
@@ -29,9 +29,9 @@ function statusText(status) {
 function header() {
   const { run, host } = list;
   const failed = list.results.filter((row) => !GOOD.get(row.status)).length;
-  document.title = `ftrace-lab: ${failed > 0 ? `${failed} failed` : "all well"}, ${run.started}`;
-  byId("about").textContent = failed > 0 ? `${failed} of ${list.results.length} results did not end well`
-    : `${list.results.length} results, all ended well`;
+  document.title = `ftrace-lab: ${failed > 0 ? `${failed} failed` : "no failures"}, ${run.started}`;
+  byId("about").textContent = failed > 0 ? `${failed} of ${list.results.length} results are failures`
+    : `${list.results.length} results, no failures`;
   const facts = [["started", run.started.replace("T", " ").replace("Z", " UTC")], ["took", `${run.seconds.toFixed(1)} s`],
     ["host", `${host.architecture}, ${host.cpus} CPUs, ${host.accelerator}`], ["QEMU", list.qemu],
     ["kernels", list.kernels.map((kernel) => `${kernel.name} (${kernel.source_version})`).join(", ")],
@@ -39,9 +39,9 @@ function header() {
   byId("facts").append(...facts.filter(([, value]) => value).map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
   const missing = [];
-  if (!run.complete) missing.push("This is not the whole: the run was broken off, or parts of it are missing.");
+  if (!run.complete) missing.push("Incomplete: the run was interrupted, or parts of it are missing.");
   if (list.without_timeline > 0) {
-    missing.push(`${list.without_timeline} results have no timeline here, or the report would be too large; their trace.dat is beside it.`);
+    missing.push(`The timelines of ${list.without_timeline} results are omitted to limit the size of this report; see their trace.dat.`);
   }
   byId("incomplete").textContent = missing.join(" ");
   byId("incomplete").hidden = missing.length === 0;
@@ -77,7 +77,7 @@ function controls() {
   byId("all").addEventListener("click", () => byId("filters").reset());
 }
 
-// All are shown at first: a click then leaves one. With some hidden it takes this one in or out.
+// While all statuses are shown, a click shows only this one; otherwise it shows or hides this one.
 function toggle(status) {
   const all = [...byId("statuses").children].map((button) => button.dataset.status);
   const { statuses } = filters;
@@ -94,7 +94,7 @@ function matches(row) {
     && (!filters.text || `${labelOf(row)}\n${row.claim ?? ""}\n${row.reason ?? ""}`.toLowerCase().includes(filters.text));
 }
 
-// Scenarios with their results, in the order that is asked for.
+// Returns scenarios with their matching results, in the selected order.
 function grouped() {
   const groups = new Map();
   for (const row of list.results.filter(matches)) {
@@ -127,7 +127,7 @@ function show() {
   for (const group of groups) {
     const here = group.name.includes("/") ? group.name.slice(0, group.name.indexOf("/")) : "";
     const failed = filters.order === "worst" && group.rows.some((row) => !GOOD.get(row.status));
-    const title = filters.order === "slow" ? undefined : failed ? "did not end well" : `${here}/`;
+    const title = filters.order === "slow" ? undefined : failed ? "failures" : `${here}/`;
     if (title !== area) rows.push(make("tr", { class: "area", role: "row" },
       make("th", { role: "rowheader", scope: "rowgroup", colspan: kernels.length + 1 }, title)));
     area = title;
@@ -188,7 +188,7 @@ function close(back) {
   if (back) button.focus();
 }
 
-// Opens what the address names.
+// Opens the result that the URL's fragment names.
 function follow() {
   let key = "";
   try {
@@ -201,11 +201,11 @@ function follow() {
   if (button && opened?.row !== row) open(row, button, true);
 }
 
-// Light, dark, or as the system has it. A page from a file may have no memory.
+// Light, dark, or the system's setting. A page opened from a file may have no localStorage.
 function themes() {
   const names = ["auto", "light", "dark"];
   const stored = { get value() { try { return localStorage.getItem("theme"); } catch { return null; } },
-    set value(name) { try { localStorage.setItem("theme", name); } catch { /* it holds for this visit */ } } };
+    set value(name) { try { localStorage.setItem("theme", name); } catch { /* kept for this visit only */ } } };
   let now = names.includes(stored.value) ? stored.value : "auto";
   const apply = () => {
     document.documentElement.dataset.theme = now;

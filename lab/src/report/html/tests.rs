@@ -1,13 +1,10 @@
 use super::*;
-use crate::{
-    report::{KernelInfo, StepResult, fixture},
-    verdict::Status,
-};
-use std::fs;
+use crate::results::{KernelInfo, Status, StepResult, TRACE, fixture};
+use std::{fs, os::unix::fs::symlink};
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\u{2028}{data}<!--<script>";
 
-/// A run in `directory` with a failure that says hostile things and a pass with a real trace.
+/// Creates a run in `directory`: a failure and a pass with hostile text, the pass with a real trace.
 fn run(directory: &Path) -> Results {
     let place = directory.join("6.12/probes/a");
     fs::create_dir_all(place.join("steps")).unwrap();
@@ -37,20 +34,61 @@ fn run(directory: &Path) -> Results {
 fn nothing_that_a_guest_says_is_markup() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret"), "secret").unwrap();
-    let page = html(&run(directory.path()), directory.path()).unwrap();
+    let page = html(&run(directory.path()), directory.path(), directory.path()).unwrap();
     assert!(!page.contains("<img") && !page.contains('\u{2028}') && !page.contains("<!--"), "markup");
     let scripts = page.matches("<script").count();
-    // The list, the script, and details of two and a timeline.
+    // The list, the script, two blocks of details and a timeline.
     assert_eq!((scripts, page.matches("</script>").count()), (5, 5));
-    // What looks like a place of the shell is not filled.
+    // Text that looks like a placeholder of the shell is not replaced.
     assert_eq!((page.matches("id=\"timeline-0\"").count(), page.matches("id=\"list\"").count()), (1, 1));
     assert!(page.contains("\\u003c/script\\u003e"), "the reason is not there");
 }
 
 #[test]
+fn links_in_a_result_are_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (run_directory, home) = (directory.path().join("run"), directory.path().join("home"));
+    let mut results = run(&run_directory);
+    fs::create_dir_all(home.join("steps")).unwrap();
+    let listing = r#"{"words":[],"more":7,"literal":false}"#;
+    for (name, text) in [("steps/1-instructions.json", listing), ("kernel.log", "secret"), (TRACE, "secret")]
+    {
+        fs::write(home.join(name), text).unwrap();
+    }
+    let page = |results: &Results| {
+        let (place, closed) = split(place(&results.scenarios[0], &run_directory).map_err(Error::from));
+        let trace = place.as_deref().map(timeline::open);
+        let details = details::details(results, &results.scenarios[0], place.as_deref(), None, closed);
+        (
+            serde_json::to_string(&details).unwrap(),
+            trace.and_then(Result::err).map(|error| format!("{error:#}")),
+        )
+    };
+    let place = run_directory.join("6.12/probes/a");
+    fs::remove_dir_all(&place).unwrap();
+    fs::create_dir(&place).unwrap();
+    for name in ["steps", "kernel.log", TRACE] {
+        symlink(home.join(name), place.join(name)).unwrap();
+    }
+    results.scenarios[0].steps[0].output = vec![
+        "steps/1-instructions.json".to_owned(),
+        "../../../../home/kernel.log".to_owned(),
+        home.join("kernel.log").to_str().unwrap().to_owned(),
+    ];
+    let (shown, trace) = page(&results);
+    assert!(!shown.contains("secret") && shown.contains("\"listings\":[]"), "{shown}");
+    assert!(trace.unwrap().contains("trace.dat`: it is a link"));
+    fs::remove_dir_all(&place).unwrap();
+    symlink(&home, &place).unwrap();
+    let (shown, trace) = page(&results);
+    assert!(!shown.contains("secret") && shown.contains("6.12/probes/a`: it is a link"), "{shown}");
+    assert_eq!(trace, None);
+}
+
+#[test]
 fn the_policy_allows_this_script_and_style_and_no_network() {
     let directory = tempfile::tempdir().unwrap();
-    let page = html(&run(directory.path()), directory.path()).unwrap();
+    let page = html(&run(directory.path()), directory.path(), directory.path()).unwrap();
     let between =
         |begin: &str, end: &str| page.split_once(begin).unwrap().1.split_once(end).unwrap().0.to_owned();
     let policy = between("Content-Security-Policy\" content=\"", "\">");

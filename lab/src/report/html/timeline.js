@@ -1,7 +1,7 @@
 "use strict";
-// The events of a trace on a canvas: a lane for each CPU and task, zoomed and moved by wheel, fingers,
-// keys and buttons. What a frame costs is a matter of pixels: in each lane one event is looked for in
-// each column of them, however many there are.
+// The events of a trace on a canvas: a lane per CPU and task, zoomed and moved with the wheel, touch,
+// keys and buttons. The cost of a frame depends on pixels, not events: one lookup per lane and column of
+// pixels.
 
 const LANE = 22;
 const AXIS = 24;
@@ -9,7 +9,7 @@ const TASKS_MAX = 40;
 const SPAN_MIN = 50;
 
 class Timeline {
-  // `shown` is told which events are in view, `chosen` which one was chosen.
+  // Calls `shown` with the events in view, and `chosen` with the selected event.
   constructor(events, shown, chosen) {
     this.events = events;
     this.shown = shown;
@@ -23,14 +23,14 @@ class Timeline {
     this.pointers = new Map();
     this.canvas = make("canvas", { tabindex: 0, role: "application", "aria-roledescription": "timeline" });
     this.filter();
-    this.canvas.setAttribute("aria-label", `Events of ${this.lanes.length} CPUs and tasks in time. `
+    this.canvas.setAttribute("aria-label", `Events of ${this.lanes.length} CPUs and tasks over time. `
       + "Plus and minus zoom, left and right move, up and down change the lane, comma and full stop go to the "
-      + "event before and after, 0 shows all. The table below lists what is in view.");
+      + "previous and next event, 0 shows the whole trace. The table below lists the events in view.");
     this.listen();
     new ResizeObserver(() => this.later()).observe(this.canvas);
   }
 
-  // The lanes, each with the numbers of its events that are not hidden.
+  // Computes the lanes, each with the indices of its visible events.
   filter() {
     const { events } = this;
     const cpus = new Map(events.head.cpus.map((cpu) => [cpu, []]));
@@ -64,7 +64,7 @@ class Timeline {
     return `hsl(${hue} ${this.dark ? "70% 66%" : "72% 38%"})`;
   }
 
-  // The pixels left of the lanes, where their names stand.
+  // The width of the lanes' labels, in pixels.
   get gutter() { return this.width < 600 ? 92 : 150; }
   x(time) { return this.gutter + (time - this.from) / (this.to - this.from) * (this.width - this.gutter); }
   time(x) { return this.from + (x - this.gutter) / (this.width - this.gutter) * (this.to - this.from); }
@@ -91,7 +91,7 @@ class Timeline {
     this.view(this.from + by, this.to + by);
   }
 
-  // Chooses an event and has it in view.
+  // Selects an event and scrolls it into view.
   choose(event) {
     this.event = event;
     const time = this.events.time[event];
@@ -103,7 +103,7 @@ class Timeline {
     this.chosen(event);
   }
 
-  // The next event of the lane, or the one before.
+  // Selects the next or the previous event of the lane.
   step(by) {
     const { places } = this.lanes[this.lane] ?? { places: [] };
     if (places.length === 0) return;
@@ -141,7 +141,7 @@ class Timeline {
     pen.clearRect(0, 0, this.width, height);
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
-    // Colours come resolved, so that `light-dark()` is the style sheet's business.
+    // Computed colours are resolved, so that only the style sheet needs `light-dark()`.
     this.dark = luminance(style.backgroundColor) < 0.5;
     this.ink = { text: style.color, soft: this.dark ? "#a3a9b0" : "#5a6068", line: this.dark ? "#33373d" : "#dddedb",
       bad: this.dark ? "#ff9492" : "#a40e26", font: value("--mono") };
@@ -201,7 +201,7 @@ class Timeline {
     }
   }
 
-  // An event's name beside it, as far as there is room.
+  // Draws an event's name next to it, if there is room.
   name(pen, places, at, next, last, column, top) {
     const end = next < last ? this.x(this.events.time[places[next]]) : this.width;
     const room = end - column - 9;
@@ -216,7 +216,7 @@ class Timeline {
     pen.restore();
   }
 
-  // Where events are missing: left out of the report, or lost by the kernel.
+  // Marks where events are missing: omitted from the report, or lost by the kernel.
   gaps(pen, height) {
     const { head, time, count } = this.events;
     pen.fillStyle = this.ink.bad;
@@ -246,7 +246,7 @@ class Timeline {
     pen.setLineDash([]);
   }
 
-  // The event of a lane that is nearest to a place, within some pixels.
+  // Returns the event nearest to a position in a lane, within 8 pixels, else -1.
   near(x, y) {
     const number = Math.floor((y - AXIS) / LANE);
     const lane = this.lanes[number];
@@ -281,7 +281,7 @@ class Timeline {
     for (const type of ["focus", "blur"]) canvas.addEventListener(type, () => this.later());
   }
 
-  // With the keyboard on it the wheel is the timeline's; else it is the page's, but for a pinch.
+  // The wheel zooms only if the timeline has the focus; otherwise it scrolls the page, except for a pinch.
   wheel(event) {
     if (!event.ctrlKey && document.activeElement !== this.canvas) return;
     event.preventDefault();
@@ -292,7 +292,7 @@ class Timeline {
     }
   }
 
-  // One finger moves, two zoom; a mouse that is not pressed only looks.
+  // One finger moves, two zoom; a mouse without a button pressed only inspects events.
   drag(event) {
     const before = this.pointers.get(event.pointerId);
     if (!before) {
@@ -335,7 +335,7 @@ class Timeline {
     keys[event.key]();
   }
 
-  // What the keyboard zooms around: the chosen event if it is in view.
+  // The centre for zooming with keys and buttons: the selected event, if it is in view.
   anchor() {
     const time = this.events.time[this.event];
     return time >= this.from && time <= this.to ? time : undefined;
@@ -347,7 +347,7 @@ function luminance(colour) {
   return (0.3 * red + 0.59 * green + 0.11 * blue) / 255;
 }
 
-// Times on the axis, with as many digits as tell ticks apart.
+// Formats a time on the axis with enough digits to distinguish ticks.
 function tickText(events, time, step) {
   if (!events.head.nanoseconds) return `${Math.round(time)}`;
   const [unit, name] = step >= 1e8 ? [1e9, "s"] : step >= 1e5 ? [1e6, "ms"] : step >= 100 ? [1e3, "µs"] : [1, "ns"];

@@ -1,55 +1,56 @@
-//! A trace as columns that a browser draws: a head in JSON, then numbers, then texts.
+//! A trace as columns for the timeline in the browser: a JSON head, then numbers, then texts.
 //!
 //! ```text
 //! u32      the length of the head, little-endian
 //! head     JSON: kinds, tasks, CPUs, losses, counts
-//! numbers  for each event, as LEB128: nanoseconds since the one before, kind, task, CPU;
-//!          a column each, one behind the other
-//! texts    for each kind, in the order of the head, what its events say, each ended by a NUL
+//! numbers  for each event, as LEB128: time since the previous one, in units of the clock, kind, task,
+//!          CPU; four columns, one after the other
+//! texts    for each kind, in the order of the head, the messages of its events, NUL-terminated
 //! ```
 //!
-//! Texts of a kind stand together since they are alike: so they pack twice as well.
+//! Grouping similar messages by kind halves their packed size.
 
-use crate::trace::{Event, Item, Trace};
+use crate::{host::beneath::trace_beneath, results::TRACE};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::{collections::HashMap, ops::ControlFlow, path::Path};
+use trace::{Event, Item, Trace};
 
-/// The most events of one trace that a report has.
+/// The maximum number of events of one trace in the report.
 const EVENTS_MAX: u64 = 50_000;
 
-/// The most bytes of what one event says.
+/// The maximum number of bytes of an event's message.
 const TEXT_MAX: usize = 400;
 
-/// With fewer bytes of pages a trace has no more than [`EVENTS_MAX`] events: each takes 8 at least.
+/// A trace with at most this many bytes of pages has at most [`EVENTS_MAX`] events: each takes at least 8.
 const CERTAINLY_FEW: u64 = EVENTS_MAX * 8;
 
-/// What the columns are of.
+/// The head, which describes the columns.
 #[derive(Default, Serialize)]
 struct Head {
-    /// How many events follow.
+    /// The number of events that follow.
     events: usize,
-    /// How many the trace has.
+    /// The number of events in the trace.
     total: u64,
-    /// Where events are left out, as the number of the first event behind; absent if none are.
+    /// The index of the first event after omitted ones; absent if none are omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<usize>,
-    /// When the first one happened, in units of the clock: more than a number of JavaScript holds.
+    /// The timestamp of the first event, in units of the clock: too large for a JavaScript number.
     start: String,
     clock: String,
     nanoseconds: bool,
     kinds: Vec<String>,
-    /// Process id and name.
+    /// PID and name.
     tasks: Vec<(i32, String)>,
     cpus: Vec<u32>,
-    /// How many events which CPU lost, and before which event.
+    /// CPU, number of lost events if known, and index of the next event.
     losses: Vec<(u32, Option<u64>, usize)>,
-    /// Why the trace ends early, if it does.
+    /// Why the trace ends early; empty if it does not.
     #[serde(skip_serializing_if = "String::is_empty")]
     damage: String,
 }
 
-/// A column of numbers for each of time, kind, task and CPU.
+/// The columns while they are built; `numbers` are time, kind, task and CPU.
 #[derive(Default)]
 struct Columns {
     head: Head,
@@ -60,17 +61,17 @@ struct Columns {
     last: u64,
 }
 
-/// The trace at `path`, if there is one.
-pub(super) fn open(path: &Path) -> Result<Option<Trace>> {
-    if path.is_file() { Trace::open(path).map(Some) } else { Ok(None) }
+/// Opens the trace of the result in `place`, if there is one.
+pub(super) fn open(place: &Path) -> Result<Option<Trace>> {
+    if place.join(TRACE).is_file() { trace_beneath(place, TRACE).map(Some) } else { Ok(None) }
 }
 
-/// The columns of a trace, and how many events it has.
+/// Returns the columns of a trace, and the number of its events.
 pub(super) fn timeline(trace: &Trace) -> Result<(Vec<u8>, u64)> {
     let mut columns = Columns::default();
     let few = trace.unpacked_bytes().is_some_and(|bytes| bytes <= CERTAINLY_FEW);
     let counted = if few { None } else { Some(count(trace)) };
-    // The first and the last tell most: how it began, and what it came to.
+    // The beginning and the end are the most useful parts.
     let left_out = match counted {
         Some(total) if total > EVENTS_MAX => EVENTS_MAX / 2..total - EVENTS_MAX / 2,
         _ => 0..0,
@@ -93,7 +94,7 @@ pub(super) fn timeline(trace: &Trace) -> Result<(Vec<u8>, u64)> {
         }
         Ok(ControlFlow::Continue(()))
     });
-    // What was read before the damage is worth a look.
+    // Events before a corrupt part are still useful.
     columns.head.damage = visited.err().map(|error| format!("{error:#}")).unwrap_or_default();
     columns.head.total = total;
     columns.head.clock = trace.metadata().clock().to_owned();
@@ -104,7 +105,7 @@ pub(super) fn timeline(trace: &Trace) -> Result<(Vec<u8>, u64)> {
 
 fn count(trace: &Trace) -> u64 {
     let mut total = 0;
-    // Damage is met again, and told, when events are taken.
+    // Corruption is found again and reported when the events are read.
     let _ = trace.for_each(|item| {
         total += u64::from(matches!(item, Item::Event(_)));
         Ok(ControlFlow::Continue(()))
@@ -135,7 +136,7 @@ impl Columns {
         }
     }
 
-    /// The number of an event's name; formats are told apart by where they are.
+    /// Returns the index of an event's kind; formats are identified by their addresses.
     fn kind(&mut self, event: &Event<'_>) -> u64 {
         let format = std::ptr::from_ref(event.format()).addr();
         *self.kinds.entry(format).or_insert_with(|| {
@@ -155,7 +156,7 @@ impl Columns {
     }
 }
 
-/// What a guest says, without what ends a text, and no more of it than a line has room for.
+/// Replaces control characters in guest text and truncates it to [`TEXT_MAX`] bytes.
 fn shown(text: &str) -> String {
     let plain = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     let mut shown: String = text.trim().chars().map(plain).collect();

@@ -1,6 +1,6 @@
-//! `args:`, what a probe fetches.
+//! `args:`, the arguments that a probe fetches.
 
-use crate::scenario::{FetchArg, named::Named, names::ArgName};
+use crate::scenario::{FetchArg, read::name_map::Named, values::names::ArgName};
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -15,13 +15,14 @@ const ARGS_MAX: usize = 128;
 
 impl<'de> Deserialize<'de> for Args {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Args, D::Error> {
-        let named = Named { what: "argument", map: "argument names to fetch args or paths", max: ARGS_MAX };
+        let named =
+            Named { what: "argument", map: "argument names to fetch arguments or paths", max: ARGS_MAX };
         named.read(deserializer).map(Args)
     }
 }
 
 impl fmt::Display for Args {
-    /// As they stand at the end of a definition, each with a blank in front.
+    /// Formats them for the end of a definition, each preceded by a space.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|(name, fetch)| write!(out, " {name}={fetch}"))
     }
@@ -51,9 +52,9 @@ mod tests {
 
     #[test]
     fn arguments_keep_their_order_and_are_there_once() {
-        let args: Args = serde_yaml::from_str(r#"{ z: "$arg1", a: "$arg2" }"#).unwrap();
+        let args: Args = crate::yaml::from_str(r#"{ z: "$arg1", a: "$arg2" }"#).unwrap();
         assert_eq!(args.0.keys().map(ArgName::as_str).collect::<Vec<_>>(), ["z", "a"]);
-        let twice = serde_yaml::from_str::<Args>(r#"{ a: "$arg1", a: "$arg2" }"#).unwrap_err();
-        assert!(twice.to_string().contains("argument `a` is there twice"), "{twice}");
+        let twice = crate::yaml::from_str::<Args>(r#"{ a: "$arg1", a: "$arg2" }"#).unwrap_err();
+        assert!(twice.to_string().contains("argument `a` appears twice"), "{twice}");
     }
 }

@@ -1,40 +1,40 @@
-//! `function:`, a probe that is written as a prototype.
+//! `function:`, a probe written as a function prototype.
 
 use super::{
     Args, UserPlaces,
     kinds::{Definition, Kind, Probe, ProbeKind, recorded},
 };
-use crate::{
-    probe::Prototype,
-    scenario::names::{EventName, GroupName, InstanceName, Line},
+use crate::scenario::{
+    Prototype,
+    values::names::{EventName, GroupName, InstanceName, Line},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A kprobe event at the entry of a function, written as its prototype.
+/// Defines a kprobe event at the entry of a function, written as its prototype.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
-    /// The function and which of its parameters are recorded, `do_sys_openat2(int dfd, string filename)`.
+    /// The function, and the parameters to record, as in `do_sys_openat2(int dfd, string filename)`.
     pub function: Prototype,
-    /// The event's name. Default: the function's.
+    /// The event's name. Default: that of the function.
     #[serde(default)]
     pub name: Option<EventName>,
     /// The event's group.
     #[serde(default = "functions")]
     pub group: GroupName,
-    /// Goes to the event's `filter` file.
+    /// The event filter, written to the event's `filter` file.
     #[serde(default)]
     pub filter: Option<Line>,
-    /// Go to the event's `trigger` file, one write each.
+    /// Event triggers, written to the event's `trigger` file, one write each.
     #[serde(default)]
     pub triggers: Vec<Line>,
-    /// The tracing instance that records it. Default: the top-level one.
+    /// The tracing instance that records the event. Default: the top-level one.
     #[serde(default)]
     pub instance: Option<InstanceName>,
 }
 
-/// The group where none is given.
+/// The default group.
 fn functions() -> GroupName {
     GroupName::default_of("functions")
 }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_prototype_is_a_kprobe() {
         let check = |yaml, expect: &str| {
-            let event: EventSpec = serde_yaml::from_str(yaml).unwrap();
+            let event: EventSpec = crate::yaml::from_str(yaml).unwrap();
             let definition = event.definition(&UserPlaces::new()).unwrap();
             assert_eq!((definition.file, definition.line.as_str()), ("kprobe_events", expect), "{yaml}");
         };

@@ -1,18 +1,18 @@
-//! `trace: { events: }`: the kinds of events, and what is asked of each.
+//! `trace: { events: }`: the kinds of events and their common interface.
 
 use super::{
     Args, UserPlace, UserPlaces,
     function::Function,
-    made::{Feed, StaticEvent, Synthetic, UserEvent},
+    non_probes::{Feed, StaticEvent, Synthetic, UserEvent},
     probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Uprobe, Uretprobe},
 };
 use crate::scenario::{
-    keyed::verb_keyed,
-    names::{ArgName, InstanceName, Line},
+    read::keyed::verb_keyed,
+    values::names::{ArgName, InstanceName, Line},
 };
 
 verb_keyed! {
-    /// One event. The first key of the YAML map says its kind.
+    /// One event. The first key of the YAML map selects its kind.
     pub enum EventSpec is "event" {
         /// `{ event: "sched:sched_switch", filter: prev_pid != 0 }`
         "event" => StaticEvent,
@@ -30,7 +30,7 @@ verb_keyed! {
         "uretprobe" => Uretprobe,
         /// `{ eprobe: "sched:sched_switch", name: next, args: { pid: "$next_pid" } }`
         "eprobe" => Eprobe,
-        /// `{ synthetic: waited, fields: { lat: u64 }, fed_by: [ { event: "sched:sched_waking", trigger: "hist:keys=pid:ts0=common_timestamp.usecs" }, { event: "sched:sched_switch", trigger: "hist:keys=next_pid:wait=common_timestamp.usecs-$ts0:onmatch(sched.sched_waking).waited($wait)" } ] }`
+        /// `{ synthetic: waited, fields: { lat: u64 }, sources: [ { event: "sched:sched_waking", trigger: "hist:keys=pid:ts0=common_timestamp.usecs" }, { event: "sched:sched_switch", trigger: "hist:keys=next_pid:wait=common_timestamp.usecs-$ts0:onmatch(sched.sched_waking).waited($wait)" } ] }`
         "synthetic" => Synthetic,
         /// `{ function: "do_sys_openat2(int dfd, string filename)", name: open }`
         "function" => Function,
@@ -39,16 +39,16 @@ verb_keyed! {
     }
 }
 
-/// What is written to create an event.
+/// The line that creates an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// The file below tracefs.
+    /// The file to write it to, below tracefs.
     pub file: &'static str,
     /// The line.
     pub line: String,
 }
 
-/// What every event can have, whatever its kind.
+/// Fields common to all kinds of events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded<'a> {
     pub(super) filter: Option<&'a Line>,
@@ -56,7 +56,7 @@ pub(super) struct Recorded<'a> {
     pub(super) instance: Option<&'a InstanceName>,
 }
 
-/// [`Kind::recorded`] of what has these three fields under these names.
+/// Implements [`Kind::recorded`] for a type with these three fields.
 macro_rules! recorded {
     () => {
         fn recorded(&self) -> $crate::scenario::events::kinds::Recorded<'_> {
@@ -71,7 +71,7 @@ macro_rules! recorded {
 
 pub(super) use recorded;
 
-/// What is asked of each kind.
+/// The interface of each kind.
 pub(super) trait Kind {
     fn group(&self) -> &str;
 
@@ -131,64 +131,64 @@ impl EventSpec {
         of_kind!(self)
     }
 
-    /// The group or system.
+    /// Returns the group (the system of a tracepoint).
     pub fn group(&self) -> &str {
         self.kind().group()
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.kind().name()
     }
 
-    /// The instance that records it; `None` is the top-level one.
+    /// Returns the instance that records it; `None` is the top-level one.
     pub fn instance(&self) -> Option<&str> {
         self.kind().recorded().instance.map(InstanceName::as_str)
     }
 
-    /// Whether the scenario creates it.
+    /// Returns whether the scenario defines it.
     pub fn is_defined(&self) -> bool {
         self.kind().is_defined()
     }
 
-    /// What it probes and fetches; `None` for what is no probe.
+    /// Returns its probe point and arguments; `None` if it is not a probe.
     pub fn probe(&self) -> Option<Probe<'_>> {
         self.kind().probe()
     }
 
-    /// The args of [`EventSpec::probe`], to be changed.
+    /// Returns the arguments of [`EventSpec::probe`], mutably.
     pub fn args_mut(&mut self) -> Option<&mut Args> {
         let kind: &mut dyn Kind = of_kind!(self);
         kind.args_mut()
     }
 
-    /// The place in a workload whose offset [`EventSpec::definition`] needs.
+    /// Returns the place in a workload whose offset [`EventSpec::definition`] needs.
     pub fn user_place(&self) -> Option<&UserPlace> {
         self.kind().user_place()
     }
 
-    /// What creates it, given where `places` of workloads are; `None` for an event that is there
-    /// already, and for a place that is not known.
+    /// Returns the line that creates it, given the offsets of `places` in workloads; `None` for an
+    /// existing event, and for a place that is not among them.
     pub fn definition(&self, places: &UserPlaces) -> Option<Definition> {
         self.kind().definition(places)
     }
 
-    /// What goes to the event's `filter` file.
+    /// Returns the content for the event's `filter` file.
     pub fn filter(&self) -> Option<&str> {
         self.kind().recorded().filter.map(Line::as_str)
     }
 
-    /// What goes to the event's `trigger` file, one write each.
+    /// Returns the contents for the event's `trigger` file, one write each.
     pub fn triggers(&self) -> &[Line] {
         self.kind().recorded().triggers
     }
 
-    /// The triggers of other events that make it.
+    /// Returns the triggers of other events that generate it.
     pub fn feeds(&self) -> &[Feed] {
         self.kind().feeds()
     }
 
-    /// The fields its events have of their own, where the scenario alone tells.
+    /// Returns the event's own fields, if the scenario alone determines them.
     pub fn fields(&self) -> Option<Vec<&str>> {
         self.kind().fields()
     }
@@ -197,24 +197,24 @@ impl EventSpec {
 /// The kinds of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// Where the kernel executes an instruction.
+    /// At an instruction of the kernel.
     Kprobe,
-    /// Where a function of the kernel returns.
+    /// At the return of a kernel function.
     Kretprobe,
-    /// Where ftrace has its call at the entry of a function of the kernel.
+    /// At the entry of a kernel function, through ftrace.
     Fprobe,
-    /// Where such a function returns.
+    /// At the return of a kernel function, through ftrace.
     Fexit,
-    /// Where a program executes an instruction.
+    /// At an instruction of a program.
     Uprobe,
-    /// Where a function of a program returns.
+    /// At the return of a function of a program.
     Uretprobe,
-    /// Where another event is recorded.
+    /// On another event.
     Eprobe,
 }
 
 impl ProbeKind {
-    /// The fields that its events have beside their arguments.
+    /// Returns the fields of its events other than the arguments.
     fn fields(self) -> &'static [&'static str] {
         match self {
             ProbeKind::Kprobe | ProbeKind::Fprobe | ProbeKind::Uprobe => &["__probe_ip"],
@@ -226,13 +226,13 @@ impl ProbeKind {
     }
 }
 
-/// What every probe has, whatever its kind.
+/// The data common to all kinds of probes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe<'a> {
     /// Its kind.
     pub kind: ProbeKind,
-    /// Where it is, as written.
+    /// The probe point, as written.
     pub target: &'a str,
-    /// What it fetches.
+    /// The arguments that it fetches.
     pub args: &'a Args,
 }

@@ -1,20 +1,20 @@
-//! `trace:`, what is armed before the first step.
+//! `trace:`, the tracing set up before the first step.
 
 mod args;
-mod check;
+pub(crate) mod fetch;
 mod function;
 mod kinds;
-mod made;
+mod non_probes;
 mod place;
 mod probes;
-mod setup;
+mod trace_setup;
 
 pub use args::Args;
-pub(super) use check::check;
+pub use fetch::{FetchArg, PathError, Prototype};
 pub use function::Function;
 pub use kinds::{Definition, EventSpec, Probe, ProbeKind};
-pub use made::{Feed, Fields, StaticEvent, Synthetic, UserEvent};
+pub use non_probes::{Feed, Fields, StaticEvent, Synthetic, UserEvent};
 pub use place::{UserPlace, UserPlaces};
 pub(crate) use probes::WORKLOADS;
 pub use probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Uprobe, Uretprobe};
-pub use setup::{Clock, DEFAULT_BUFFER_KB, Switch, TraceSetup};
+pub use trace_setup::{Clock, DEFAULT_BUFFER_KB, Switch, TraceSetup};

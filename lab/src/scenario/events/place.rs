@@ -1,8 +1,8 @@
-//! Where in a program of the guest a uprobe goes.
+//! Places of uprobes in programs of the guest.
 
 use crate::scenario::{
-    names::ProgramName,
-    text::{FromText, from_text},
+    read::scalar::{FromText, from_text},
+    values::names::ProgramName,
 };
 use std::{collections::BTreeMap, fmt};
 
@@ -11,14 +11,14 @@ use std::{collections::BTreeMap, fmt};
 pub struct UserPlace {
     /// One of `guest/workloads`.
     pub program: ProgramName,
-    /// A function of it, as its symbol table has it.
+    /// A function in its symbol table.
     pub symbol: String,
-    /// Bytes from where the function begins.
+    /// Offset from the start of the function, in bytes.
     pub offset: u64,
     text: String,
 }
 
-/// Where such places are in their programs' files, in bytes from the beginning.
+/// Offsets of such places in the files of their programs, in bytes.
 pub type UserPlaces = BTreeMap<UserPlace, u64>;
 
 impl UserPlace {
@@ -33,19 +33,19 @@ impl FromText for UserPlace {
 
     fn from_text(text: &str) -> Result<UserPlace, String> {
         let Some((program, symbol)) = text.split_once(':') else {
-            return Err(format!("`{text}` names no program, expected {}", Self::EXPECTED));
+            return Err(format!("`{text}` does not name a program, expected {}", Self::EXPECTED));
         };
         let (symbol, offset) = symbol.split_once('+').map_or((symbol, None), |(a, b)| (a, Some(b)));
         let symbol_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
         let begins = |c: char| symbol_char(c) && !c.is_ascii_digit();
         if !symbol.starts_with(begins) || !symbol.chars().all(symbol_char) {
-            return Err(format!("`{symbol}` in `{text}` is no symbol, expected {}", Self::EXPECTED));
+            return Err(format!("`{symbol}` in `{text}` is not a symbol, expected {}", Self::EXPECTED));
         }
         let number = |text: &str| match text.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
             None => text.parse().ok(),
         };
-        let bad = || format!("bad offset in `{text}`, expected a number of bytes behind the `+`");
+        let bad = || format!("bad offset in `{text}`, expected a number of bytes after the `+`");
         let offset = offset.map(|offset| number(offset).ok_or_else(bad)).transpose()?.unwrap_or(0);
         let program = ProgramName::from_text(program)?;
         Ok(UserPlace { program, symbol: symbol.to_owned(), offset, text: text.to_owned() })
@@ -74,11 +74,11 @@ mod tests {
         assert_eq!((&*place.program, place.symbol.as_str(), place.offset), ("eventfd", "main", 16));
         assert_eq!(UserPlace::from_text("eventfd:main").unwrap().offset, 0);
         for (text, part) in [
-            ("eventfd", "names no program"),
-            ("eventfd:", "is no symbol"),
+            ("eventfd", "does not name a program"),
+            ("eventfd:", "is not a symbol"),
             ("/bin/sh:main", "is not a program's name"),
             ("eventfd:main+", "bad offset"),
-            ("eventfd:0x1000", "is no symbol"),
+            ("eventfd:0x1000", "is not a symbol"),
         ] {
             let error = UserPlace::from_text(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

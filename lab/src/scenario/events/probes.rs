@@ -1,20 +1,20 @@
-//! Events that are probes: what each kind is written with, and the line that creates it.
+//! Probe events: the fields of each kind, and the line that creates it.
 
 use super::{
     Args, UserPlace, UserPlaces,
     kinds::{Definition, Kind, Probe, ProbeKind, recorded},
 };
-use crate::scenario::{
+use crate::scenario::values::{
     event_ref::StaticName,
     names::{EventName, GroupName, InstanceName, Line, ProbePoint},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Where in a guest the workloads are.
+/// The directory of the workloads in a guest.
 pub(crate) const WORKLOADS: &str = "/workloads";
 
-/// The groups that the kernel uses when none is given.
+/// The default groups of the kernel.
 mod groups {
     use super::GroupName;
 
@@ -35,8 +35,8 @@ mod groups {
     }
 }
 
-/// A kind of probe: its own fields and those that every probe has, and from behind `define` on what
-/// stands before and behind its name in the line that creates it.
+/// Defines a kind of probe from its own fields, to which it adds those that every probe has. After
+/// `define`: the parts of its definition before and after the event's name.
 macro_rules! probe {
     (
         $(#[$meta:meta])*
@@ -54,16 +54,17 @@ macro_rules! probe {
             /// The event's group.
             #[serde(default = $group)]
             pub group: GroupName,
-            /// Argument names and fetch args, in the order written: `file: "+0($arg2):ustring"`.
+            /// Arguments to record: their names and fetch arguments, in the order written, as in `file:
+            /// "+0($arg2):ustring"`.
             #[serde(default)]
             pub args: Args,
-            /// Goes to the event's `filter` file.
+            /// The event filter, written to the event's `filter` file.
             #[serde(default)]
             pub filter: Option<Line>,
-            /// Go to the event's `trigger` file, one write each.
+            /// Event triggers, written to the event's `trigger` file, one write each.
             #[serde(default)]
             pub triggers: Vec<Line>,
-            /// The tracing instance that records it. Default: the top-level one.
+            /// The tracing instance that records the event. Default: the top-level one.
             #[serde(default)]
             pub instance: Option<InstanceName>,
         }
@@ -103,9 +104,9 @@ macro_rules! probe {
     };
 }
 
-/// Where a probe can be.
+/// A place for a probe.
 trait Target {
-    /// The place, if it is in a program.
+    /// Returns the place if it is in a program.
     fn in_program(&self) -> Option<&UserPlace> {
         None
     }
@@ -122,7 +123,7 @@ impl Target for UserPlace {
 }
 
 impl UserPlace {
-    /// As `uprobe_events` takes it, if it is one of `places`.
+    /// Returns the place in the form of `uprobe_events`, if it is one of `places`.
     fn in_file(&self, places: &UserPlaces) -> Option<String> {
         let offset = places.get(self)?;
         Some(format!("{WORKLOADS}/{}:{offset:#x}", self.program))
@@ -130,23 +131,24 @@ impl UserPlace {
 }
 
 probe! {
-    /// A kprobe event.
+    /// Defines a kprobe event.
     Kprobe at kprobe, "groups::kprobes"
     {
-        /// Where: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+        /// The probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
         pub kprobe: ProbePoint,
     }
     define in "kprobe_events": |probe, _places| "p".into(), probe.kprobe.to_string(), String::new()
 }
 
 probe! {
-    /// A kretprobe event. In `args`, `$retval` is what the function returned; `$argN`, what it was
-    /// called with, is there from 6.9 on.
+    /// Defines a kretprobe event. In `args`, `$retval` is the return value; since 6.9, `$argN` is an
+    /// argument of the call.
     Kretprobe at kretprobe, "groups::kprobes"
     {
-        /// Which function: `SYMBOL` or `MODULE:SYMBOL`.
+        /// The function: `SYMBOL` or `MODULE:SYMBOL`.
         pub kretprobe: ProbePoint,
-        /// How many calls can be in flight before some are missed. Default: the kernel's.
+        /// Maximum number of calls that can be probed simultaneously before some are missed. Default:
+        /// the kernel's.
         #[serde(default)]
         #[schemars(range(min = 1, max = 4096))]
         pub maxactive: Option<u32>,
@@ -158,21 +160,21 @@ probe! {
 }
 
 probe! {
-    /// An fprobe event, at the entry of a function, by way of ftrace instead of a breakpoint.
+    /// Defines an fprobe event at the entry of a function, which uses ftrace instead of a breakpoint.
     Fprobe at fprobe, "groups::fprobes"
     {
-        /// Which function: `SYMBOL`.
+        /// The function: `SYMBOL`.
         pub fprobe: ProbePoint,
     }
     define in "dynamic_events": |probe, _places| "f".into(), probe.fprobe.to_string(), String::new()
 }
 
 probe! {
-    /// An fprobe event where a function returns. In `args`, `$retval` is what it returned and `$argN`
-    /// what it was called with.
+    /// Defines an fprobe event at the return of a function. In `args`, `$retval` is the return value
+    /// and `$argN` an argument of the call.
     Fexit at fexit, "groups::fprobes"
     {
-        /// Which function: `SYMBOL`.
+        /// The function: `SYMBOL`.
         pub fexit: ProbePoint,
     }
     define in "dynamic_events":
@@ -180,33 +182,34 @@ probe! {
 }
 
 probe! {
-    /// A uprobe event. `args` name registers, as in `+0(%x1):u64`.
+    /// Defines a uprobe event. `args` name registers, as in `+0(%x1):u64`.
     Uprobe at uprobe, "groups::uprobes"
     {
-        /// Where in a workload: `PROGRAM:SYMBOL` or `PROGRAM:SYMBOL+OFFSET`.
+        /// The place in a workload: `PROGRAM:SYMBOL` or `PROGRAM:SYMBOL+OFFSET`.
         pub uprobe: UserPlace,
     }
     define in "uprobe_events": |probe, places| "p".into(), probe.uprobe.in_file(places)?, String::new()
 }
 
 probe! {
-    /// A uretprobe event. In `args`, `$retval` is what the function returned.
+    /// Defines a uretprobe event. In `args`, `$retval` is the return value.
     Uretprobe at uretprobe, "groups::uprobes"
     {
-        /// Which function of a workload: `PROGRAM:SYMBOL`.
+        /// The function of a workload: `PROGRAM:SYMBOL`.
         pub uretprobe: UserPlace,
     }
     define in "uprobe_events": |probe, places| "r".into(), probe.uretprobe.in_file(places)?, String::new()
 }
 
 probe! {
-    /// An event probe: an event made of the fields of another one.
+    /// Defines an event probe: an event made of the fields of another event.
     Eprobe at eprobe, "groups::eprobes"
     {
-        /// The event it is attached to, `SYSTEM:NAME`; `args` name its fields: `pid: "$next_pid"`.
+        /// The event it is attached to, `SYSTEM:NAME`; `args` name the fields of that event: `pid:
+        /// "$next_pid"`.
         pub eprobe: StaticName,
-        /// Only where the attached event has this, as in `next_pid != 0`; from 6.2 on. `filter`
-        /// looks at the probe's own arguments.
+        /// Condition on the fields of the attached event, as in `next_pid != 0`; since 6.2. `filter` in
+        /// contrast applies to the probe's own arguments.
         #[serde(default, rename = "if")]
         pub condition: Option<Line>,
     }
@@ -222,7 +225,7 @@ mod tests {
     use crate::scenario::{EventSpec, FromText};
 
     fn check(yaml: &str, expect: Option<(&'static str, &str)>) {
-        let event: EventSpec = serde_yaml::from_str(yaml).unwrap();
+        let event: EventSpec = crate::yaml::from_str(yaml).unwrap();
         let main = UserPlace::from_text("eventfd:main").unwrap();
         let found = event.definition(&UserPlaces::from([(main, 0x530)]));
         let expect = expect.map(|(file, line)| Definition { file, line: line.to_owned() });

@@ -1,0 +1,65 @@
+//! The requirements of a scenario: kernel versions, configuration, files that a distribution kernel lacks.
+
+use super::event_support;
+use crate::{
+    kernel::{Kernel, WITHOUT_VMLINUX},
+    scenario::{ModuleRef, Scenario},
+};
+
+/// Returns the first requirement of a scenario that this kernel does not meet, as text.
+pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    let requires = &scenario.requires;
+    if let Some(versions) = &requires.kernel
+        && !versions.matches(&kernel.version)
+    {
+        return Some(format!("requires kernel {versions}; this is {}", kernel.version));
+    }
+    if scenario.attaches_crash() && kernel.version.major >= 7 && !scenario.modules().is_empty() {
+        // "invalid structure member offset: module_num_gpl_syms", once a module is loaded (7.2).
+        return Some("crash 8.0.6 of Debian 13 cannot read the modules of kernels since 7.0".to_owned());
+    }
+    if let Some(reason) =
+        userland_obstacle(scenario, kernel).or_else(|| missing_from_distribution_kernel(scenario, kernel))
+    {
+        return Some(reason);
+    }
+    if let Some(reason) = event_support::unmet(&scenario.trace, &kernel.version, kernel.config()) {
+        return Some(reason);
+    }
+    let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
+    let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
+    let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
+    Some(format!("CONFIG_{missing} is not set in this kernel"))
+}
+
+/// Returns why this kernel cannot mount a userland: its root is mounted before any module can be loaded.
+fn userland_obstacle(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    scenario.userland.as_ref()?;
+    let version = (kernel.version.major, kernel.version.minor);
+    // mount_root() supports filesystems without a block device since 5.15.
+    if version < (5, 15) && !kernel.config().is_set("BLOCK") {
+        return Some(
+            "cannot mount a userland: before 5.15 this needs CONFIG_BLOCK, which is not set in this kernel"
+                .to_owned(),
+        );
+    }
+    let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
+    let missing = missing.into_iter().find(|symbol| kernel.config().get(symbol) != Some("y"))?;
+    Some(format!("cannot mount a userland: CONFIG_{missing} is not `y` in this kernel"))
+}
+
+/// Returns what a scenario needs and a distribution kernel lacks.
+fn missing_from_distribution_kernel(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    if !kernel.is_distribution() {
+        return None;
+    }
+    let is_sample = |wanted: &ModuleRef| matches!(wanted, ModuleRef::Sample(_));
+    if scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash() {
+        return Some(WITHOUT_VMLINUX.to_owned());
+    }
+    if !scenario.selftests().is_empty() {
+        return Some("this distribution kernel has no source, and therefore no selftests".to_owned());
+    }
+    let samples = scenario.modules().iter().any(is_sample);
+    samples.then(|| "this distribution kernel has no samples".to_owned())
+}

@@ -1,0 +1,285 @@
+//! Modules for one kernel: `guest/modules/NAME/`, a Kbuild and its C files, or any directory like it,
+//! built against that kernel; or one of the kernel's own modules.
+//!
+//! A copy of the sources in the cache is built, keyed by the sources and the kernel, so that the sources
+//! are not written to and an unchanged module is not rebuilt. All modules can include the headers
+//! `guest/modules/*.h` as `../NAME.h`.
+
+pub(crate) mod sources;
+
+use super::{STRIP_DEBUG, strip};
+use crate::{
+    cache::{Key, KeyBuilder},
+    context::Lab,
+    host::beneath::{open_beneath, read_beneath},
+    kernel::{Kernel, complaints, module_name, modules_in, unpack_module},
+    scenario::{ModuleRef, Scenario},
+    words::nearest_is,
+};
+use anyhow::{Context, Result, anyhow, bail};
+use fs_err as fs;
+use sources::Files;
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// The directory of the sources in debug information, warnings of the kernel, and messages.
+const LABEL: &str = "guest/modules";
+
+/// The maximum size of the list of a directory's modules.
+const ORDER_LIMIT_BYTES: u64 = 1 << 20;
+
+/// A module that was built for one kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its name in the kernel: with `_`, never `-`.
+    pub name: String,
+    /// The file to load: a `.ko` without debug information.
+    pub file: PathBuf,
+    /// The same with DWARF.
+    pub debug: PathBuf,
+}
+
+/// The modules of all kernels.
+#[derive(Clone, Debug)]
+pub struct Modules {
+    lab: Lab,
+    sources: PathBuf,
+}
+
+impl Modules {
+    /// Uses the modules in the directory `sources`, `guest/modules`.
+    pub fn new(lab: &Lab, sources: PathBuf) -> Modules {
+        Modules { lab: lab.clone(), sources }
+    }
+
+    /// Returns all modules that a scenario loads, by the way it names them, built if necessary.
+    pub fn of(&self, scenario: &Scenario, kernel: &Kernel) -> Result<BTreeMap<ModuleRef, Module>> {
+        let built = scenario.modules().into_iter().map(|wanted| {
+            let module = match &wanted {
+                ModuleRef::Named(name) => self.find(kernel, name),
+                ModuleRef::Sample(path) => self.sample(kernel, path),
+                ModuleRef::Source(path, name) => {
+                    self.foreign(kernel, &scenario.directory.join(path), name.as_deref())
+                }
+            };
+            Ok((wanted, module?))
+        });
+        built.collect()
+    }
+
+    /// Returns the module `name` for this kernel: the lab's own of that name, else the kernel's.
+    pub fn find(&self, kernel: &Kernel, name: &str) -> Result<Module> {
+        let source = self.sources.join(name);
+        if source.join("Kbuild").is_file() {
+            return self.build(kernel, name, &source);
+        }
+        match kernel.find_module(name)? {
+            Some(file) => self.strip(kernel, name, &file),
+            None => Err(anyhow!("there is no module `{name}`{}", self.hint(kernel, name))),
+        }
+    }
+
+    /// Returns the names of the lab's own modules, sorted.
+    pub fn own(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.sources).into_iter().flatten().flatten();
+        let built = entries.filter(|entry| entry.path().join("Kbuild").is_file());
+        let mut names: Vec<String> =
+            built.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn hint(&self, kernel: &Kernel, name: &str) -> String {
+        let own = self.own().into_iter();
+        let kernels = kernel.modules().unwrap_or_default();
+        let kernels = kernels.iter().map(|path| module_name(path));
+        let known: Vec<String> = own.chain(kernels).collect();
+        nearest_is(name, &known)
+    }
+
+    /// Returns the kernel's sample at `path`, without `.ko`, below `samples/`.
+    fn sample(&self, kernel: &Kernel, path: &str) -> Result<Module> {
+        let samples = kernel.directory.join("samples");
+        let modules = kernel.modules()?;
+        let known =
+            || modules.iter().filter_map(|file| Some(file.strip_prefix(&samples).ok()?.with_extension("")));
+        if known().any(|known| known == Path::new(path)) {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            return self.strip(kernel, name, &samples.join(format!("{path}.ko")));
+        }
+        let known: Vec<String> = known().map(|known| known.display().to_string()).collect();
+        bail!("{} was built without a sample `{path}`{}", kernel.name, nearest_is(path, &known))
+    }
+
+    fn build(&self, kernel: &Kernel, name: &str, source: &Path) -> Result<Module> {
+        let files = sources::own(&self.sources, source)?;
+        let build = Build { kernel, source, within: name, label: LABEL, strict: true, name: Some(name) };
+        self.built(&build, name, &files)
+    }
+
+    /// Builds the directory `source`. Compiler warnings are ignored.
+    fn foreign(&self, kernel: &Kernel, source: &Path, name: Option<&str>) -> Result<Module> {
+        let files = sources::foreign(source)?;
+        let full = fs::canonicalize(source)?;
+        let label = full.file_name().unwrap_or_default().to_string_lossy();
+        let build = Build { kernel, source, within: "", label: &label, strict: false, name };
+        self.built(&build, name.unwrap_or("module"), &files)
+    }
+
+    fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
+        let kernel = build.kernel;
+        let key = key(&kernel.key, called, files);
+        let waiting = || {
+            self.lab
+                .progress
+                .line(format!("waiting for another process that is building the module {called}"));
+        };
+        let entry = self.lab.cache.entry("modules", &key, waiting, |into| {
+            let what = format!("building the module {called} for {}", kernel.name);
+            let _task = self.lab.progress.task(what, None);
+            let copy = into.join("build");
+            sources::write(files, &copy)?;
+            build.make(&copy, &into.join("make.log"))?;
+            let made = build.made(&copy)?;
+            let name = made.file_stem().unwrap_or_default().to_string_lossy();
+            let debug = into.join(format!("{name}.ko.debug"));
+            fs::rename(&made, &debug)?;
+            fs::remove_dir_all(&copy)?;
+            strip(&STRIP_DEBUG, &debug, &into.join(format!("{name}.ko")))
+        })?;
+        let file = one_module(&entry)?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+        let debug = file.with_extension("ko.debug");
+        Ok(Module { name, file, debug })
+    }
+
+    /// Strips one of the kernel's own modules: debug information makes up most of the file, and an
+    /// emulated guest would spend time reading it.
+    fn strip(&self, kernel: &Kernel, name: &str, file: &Path) -> Result<Module> {
+        let data = fs::metadata(file)?;
+        let key = KeyBuilder::default()
+            .input("kernel", &kernel.key)
+            .input("module", file.as_os_str().as_encoded_bytes())
+            .input("size", data.len().to_le_bytes())
+            .input("mtime", data.mtime().to_le_bytes())
+            .finish(name);
+        let fill = |into: &Path| {
+            let to = into.join(format!("{name}.ko"));
+            // A distribution module has no debug information, but a signature, which stripping would remove.
+            if kernel.is_distribution() { unpack_module(file, &to) } else { strip(&STRIP_DEBUG, file, &to) }
+        };
+        let stripped = self.lab.cache.entry("modules", &key, || {}, fill)?.join(format!("{name}.ko"));
+        let debug = if kernel.is_distribution() { stripped.clone() } else { file.to_owned() };
+        Ok(Module { name: name.replace('-', "_"), file: stripped, debug })
+    }
+}
+
+fn key(kernel: &str, name: &str, files: &Files) -> Key {
+    let mut key = KeyBuilder::default().input("kernel", kernel).input("name", name).input("layout", "2");
+    for (path, data) in files {
+        key = key.input(&path.to_string_lossy(), data);
+    }
+    key.finish(name)
+}
+
+/// The build of a module from a copy of its sources.
+struct Build<'a> {
+    kernel: &'a Kernel,
+    /// The directory of the sources, for messages.
+    source: &'a Path,
+    /// The module's directory within the copy.
+    within: &'a str,
+    /// Replaces the copy's path in debug information.
+    label: &'a str,
+    /// Whether warnings are errors, as for the lab's own modules.
+    strict: bool,
+    /// The module to use, if the directory builds several.
+    name: Option<&'a str>,
+}
+
+impl Build<'_> {
+    /// Runs kbuild on the copy. `log` is outside of it: the code that is built could replace it.
+    fn make(&self, copy: &Path, log: &Path) -> Result<()> {
+        let directory = copy.join(self.within);
+        let directory = directory.to_string_lossy();
+        let directory = directory.trim_end_matches('/');
+        let mut make = self
+            .kernel
+            .make_module(copy)
+            .arg(format!("M={directory}"))
+            // The copy's path differs each time and must not appear in the module.
+            .arg(format!("KCFLAGS=-ffile-prefix-map={}={}", copy.display(), self.label))
+            .arg("modules")
+            .log(log);
+        if self.strict {
+            make = make.arg("W=1");
+        }
+        let made = make.run();
+        let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
+        // The compiler reports paths of the copy; show those of the source.
+        let text = text.replace(directory, &self.source.to_string_lossy());
+        let failed =
+            || format!("cannot build the module `{}` for {}", self.source.display(), self.kernel.name);
+        if let Err(error) = made {
+            let said = complaints(&text);
+            return Err(if said.is_empty() { error } else { anyhow!(said) }).with_context(failed);
+        }
+        let warnings: Vec<&str> = text.lines().filter(|line| line.contains(" warning: ")).take(10).collect();
+        if self.strict && !warnings.is_empty() {
+            return Err(anyhow!(warnings.join("\n"))).with_context(failed);
+        }
+        Ok(fs::remove_file(log)?)
+    }
+
+    /// Returns the module built from the copy: the requested one, or the only one. The list of modules and
+    /// the module are whatever the code that was built wrote.
+    fn made(&self, copy: &Path) -> Result<PathBuf> {
+        let directory = copy.join(self.within);
+        let order = read_beneath(&directory, "modules.order", ORDER_LIMIT_BYTES).unwrap_or_default();
+        let order = String::from_utf8_lossy(&order);
+        let made: Vec<String> = modules_in(&order).collect();
+        let names: Vec<&str> = made.iter().filter_map(|file| Path::new(file).file_stem()?.to_str()).collect();
+        let source = self.source.display();
+        let index = match (self.name, names.as_slice()) {
+            (Some(name), names) => names.iter().position(|made| *made == name).ok_or_else(|| {
+                anyhow!("`{source}` did not make `{name}.ko`{}", nearest_is(name, names.iter().copied()))
+            })?,
+            (None, [_]) => 0,
+            (None, []) => bail!("`{source}` made no module; its Kbuild must have `obj-m := NAME.o`"),
+            (None, several) => bail!("`{source}` made {}; select one with `name:`", several.join(", ")),
+        };
+        // Listed with its full path or, for a build below that of the kernel, with a relative one.
+        let file = Path::new(&made[index]);
+        let file = file.strip_prefix(&directory).unwrap_or(file);
+        open_beneath(&directory, file).with_context(|| format!("`{source}` made an unusable module"))?;
+        Ok(directory.join(file))
+    }
+}
+
+/// Returns the only `.ko` of an entry in the cache.
+fn one_module(entry: &Path) -> Result<PathBuf> {
+    let files = fs::read_dir(entry)?;
+    let mut paths = files.flatten().map(|file| file.path());
+    let module = paths.find(|path| path.extension().is_some_and(|extension| extension == "ko"));
+    module.with_context(|| format!("corrupt cache entry: remove `{}` and try again", entry.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_keyed_by_kernel_name_and_sources() {
+        let files = |text: &str| {
+            Files::from([("Kbuild".into(), b"obj-m := a.o".into()), ("a.c".into(), text.into())])
+        };
+        let first = key("k1", "a", &files("1"));
+        assert_eq!(first, key("k1", "a", &files("1")));
+        assert_ne!(first, key("k2", "a", &files("1")));
+        assert_ne!(first, key("k1", "b", &files("1")));
+        assert_ne!(first, key("k1", "a", &files("2")));
+    }
+}

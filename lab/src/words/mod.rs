@@ -1,0 +1,15 @@
+//! Text functions for every layer: the nearest known name, paths that stay inside, excerpts, hexadecimal digits.
+
+mod nearest;
+mod path;
+mod strings;
+
+pub(crate) use nearest::{nearest, nearest_is, unknown};
+pub(crate) use path::stays_inside;
+pub use strings::printable;
+pub(crate) use strings::{both_ends, excerpt};
+
+/// Returns bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

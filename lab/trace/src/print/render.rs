@@ -1,0 +1,380 @@
+//! Formats an event as text by its print format.
+
+use super::{
+    expression::{Expression, Format},
+    table::{self, binary, truncate},
+};
+use crate::event::{Event, Value};
+use std::{borrow::Cow, fmt::Write};
+
+/// The maximum field width and precision; larger ones are reduced to it.
+const WIDTH_MAX: usize = 1024;
+
+/// A parsed print format, ready to be filled in.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Literal(String),
+    Conversion { conversion: Conversion, argument: Expression },
+}
+
+/// The text between a `%` and the letter of the conversion, and that letter.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Conversion {
+    left: bool,
+    zero: bool,
+    plus: bool,
+    alternate: bool,
+    width: usize,
+    /// Whether width and precision are passed as arguments, as `*`.
+    stars: (bool, bool),
+    precision: Option<usize>,
+    /// Bits of an integer.
+    bits: u32,
+    letter: char,
+    /// The letters after `%p`: `S`, `I4`.
+    pointer: String,
+}
+
+/// The value of an argument.
+pub(super) enum Evaluated<'a> {
+    Number(i128),
+    Text(Cow<'a, str>),
+    List(Vec<Value<'a>>),
+}
+
+impl Printer {
+    /// Parses a print format; `None` if this parser does not support it.
+    pub(crate) fn new(print: &str) -> Option<Printer> {
+        let Format { text, arguments } = Format::parse(print)?;
+        let mut arguments = arguments.into_iter();
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
+        while let Some((literal, behind)) = rest.split_once('%') {
+            pieces.push(Piece::Literal(literal.to_owned()));
+            if let Some(behind) = behind.strip_prefix('%') {
+                pieces.push(Piece::Literal("%".to_owned()));
+                rest = behind;
+                continue;
+            }
+            let (conversion, behind) = Conversion::parse(behind)?;
+            // No print format of an event has these.
+            if conversion.stars != (false, false) {
+                return None;
+            }
+            pieces.push(Piece::Conversion { conversion, argument: arguments.next()? });
+            rest = behind;
+        }
+        pieces.push(Piece::Literal(rest.to_owned()));
+        Some(Printer { pieces })
+    }
+
+    /// Appends the text of `event`; on `None`, the caller must remove what was appended.
+    pub(crate) fn print(&self, event: &Event<'_>, out: &mut String) -> Option<()> {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(text) => out.push_str(text),
+                Piece::Conversion { conversion, argument } => {
+                    conversion.print(event, evaluate(event, argument)?, out)?;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+impl Conversion {
+    /// Parses the text after a `%`.
+    pub(super) fn parse(text: &str) -> Option<(Conversion, &str)> {
+        let mut conversion = Conversion { bits: 32, ..Conversion::default() };
+        let flags = text.find(|c| !"-0+ #".contains(c))?;
+        for flag in text[..flags].chars() {
+            match flag {
+                '-' => conversion.left = true,
+                '0' => conversion.zero = true,
+                '+' => conversion.plus = true,
+                '#' => conversion.alternate = true,
+                _ => {}
+            }
+        }
+        let (width, star, rest) = digits(&text[flags..])?;
+        (conversion.width, conversion.stars.0) = (width, star);
+        let rest = match rest.strip_prefix('.') {
+            Some(rest) => {
+                let (precision, star, rest) = digits(rest)?;
+                (conversion.precision, conversion.stars.1) = (Some(precision), star);
+                rest
+            }
+            None => rest,
+        };
+        let lengths = rest.find(|c| !"hlLqzjt".contains(c))?;
+        conversion.bits = match &rest[..lengths] {
+            "hh" => 8,
+            "h" => 16,
+            "" => 32,
+            _ => 64,
+        };
+        conversion.letter = rest[lengths..].chars().next()?;
+        let mut rest = &rest[lengths + conversion.letter.len_utf8()..];
+        if conversion.letter == 'p' {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            // `%pS` may be followed by a word: only `I4`, `I6` and the like have more than one
+            // letter.
+            let length = match rest.chars().next() {
+                Some('I') if end >= 2 => 2,
+                Some('S' | 's' | 'F' | 'f' | 'B' | 'K' | 'x' | 'M' | 'm' | 'h' | 'U') => 1,
+                _ => 0,
+            };
+            conversion.pointer = rest[..length].to_owned();
+            rest = &rest[length..];
+        }
+        Some((conversion, rest))
+    }
+
+    /// Returns the letter at its end.
+    pub(super) fn letter(&self) -> char {
+        self.letter
+    }
+
+    /// Returns the letters after `%p`.
+    pub(super) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// Returns the bits of an integer.
+    pub(super) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Fills in the width and precision that are passed as arguments.
+    pub(super) fn take_stars(&mut self, mut next: impl FnMut() -> Option<i32>) -> Option<()> {
+        if self.stars.0 {
+            let width = next()?;
+            self.left |= width < 0;
+            self.width = (width.unsigned_abs() as usize).min(WIDTH_MAX);
+        }
+        if self.stars.1 {
+            self.precision = usize::try_from(next()?).ok().map(|precision| precision.min(WIDTH_MAX));
+        }
+        Some(())
+    }
+
+    pub(super) fn print(&self, event: &Event<'_>, value: Evaluated<'_>, out: &mut String) -> Option<()> {
+        match (self.letter, value) {
+            ('s', value) => {
+                let text = text_of(event, value)?;
+                let kept = match self.precision {
+                    Some(most) => text.chars().take(most).collect::<String>().into(),
+                    None => text,
+                };
+                self.pad(&kept, out);
+            }
+            ('c', Evaluated::Number(number)) => self.pad(&char::from(number as u8).to_string(), out),
+            ('p', Evaluated::Number(number)) => self.pad(&self.address(event, number as u64), out),
+            ('p', Evaluated::List(bytes)) => self.pad(&self.bytes(&bytes)?, out),
+            (_, Evaluated::Number(number)) => self.integer(number, out)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn integer(&self, number: i128, out: &mut String) -> Option<()> {
+        let signed = matches!(self.letter, 'd' | 'i');
+        let number = truncate(number, Some((self.bits, signed)));
+        let mut digits = match self.letter {
+            'd' | 'i' | 'u' => number.unsigned_abs().to_string(),
+            'x' => format!("{number:x}"),
+            'X' => format!("{number:X}"),
+            'o' => format!("{number:o}"),
+            _ => return None,
+        };
+        if let Some(precision) = self.precision {
+            digits = format!("{digits:0>precision$}");
+        }
+        let sign = match (number < 0, self.plus && signed, self.alternate && number != 0, self.letter) {
+            (true, ..) => "-",
+            (_, true, ..) => "+",
+            (_, _, true, 'x') => "0x",
+            (_, _, true, 'X') => "0X",
+            (_, _, true, 'o') => "0",
+            _ => "",
+        };
+        if self.zero && !self.left && self.precision.is_none() {
+            let width = self.width.saturating_sub(sign.len());
+            write!(out, "{sign}{digits:0>width$}").ok()
+        } else {
+            self.pad(&format!("{sign}{digits}"), out);
+            Some(())
+        }
+    }
+
+    /// Formats `%p` and the kernel's extensions of it.
+    fn address(&self, event: &Event<'_>, address: u64) -> String {
+        let symbol = match self.pointer.as_str() {
+            "S" | "s" | "F" | "f" | "B" => event.metadata().symbols().resolve(address),
+            _ => None,
+        };
+        match symbol {
+            Some(symbol) if matches!(self.pointer.as_str(), "s" | "f") => symbol.name.to_owned(),
+            Some(symbol) => format!("{}+{:#x}", symbol.name, symbol.offset),
+            None => format!("{address:#x}"),
+        }
+    }
+
+    /// Formats `%pM`, `%pI4`, `%ph`: bytes in the record itself.
+    fn bytes(&self, bytes: &[Value<'_>]) -> Option<String> {
+        let bytes: Vec<u64> = bytes.iter().map(Value::as_u64).collect::<Option<_>>()?;
+        let join = |separator: &str| {
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(separator)
+        };
+        match self.pointer.as_str() {
+            "M" => Some(join(":")),
+            "m" => Some(join("")),
+            "h" => Some(join(" ")),
+            "I4" => Some(bytes.iter().map(u64::to_string).collect::<Vec<_>>().join(".")),
+            _ => None,
+        }
+    }
+
+    fn pad(&self, text: &str, out: &mut String) {
+        let missing = self.width.saturating_sub(text.chars().count());
+        let spaces = " ".repeat(missing);
+        let (before, after) = if self.left { ("", spaces.as_str()) } else { (spaces.as_str(), "") };
+        out.extend([before, text, after]);
+    }
+}
+
+/// Reads a number, 0 if there is none, or a `*`.
+fn digits(text: &str) -> Option<(usize, bool, &str)> {
+    if let Some(rest) = text.strip_prefix('*') {
+        return Some((0, true, rest));
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let number = if end == 0 { 0 } else { text[..end].parse::<usize>().unwrap_or(WIDTH_MAX) };
+    Some((number.min(WIDTH_MAX), false, &text[end..]))
+}
+
+/// Returns the text that `%s` prints for a value.
+fn text_of<'a>(event: &Event<'a>, value: Evaluated<'a>) -> Option<Cow<'a, str>> {
+    match value {
+        Evaluated::Text(text) => Some(text),
+        // A pointer to one of the kernel's own strings.
+        Evaluated::Number(address) => Some(match event.metadata().printk_format(address as u64) {
+            Some(text) => Cow::Owned(text.to_owned()),
+            None => Cow::Owned(format!("{:#x}", address as u64)),
+        }),
+        Evaluated::List(_) => None,
+    }
+}
+
+fn evaluate<'a>(event: &Event<'a>, expression: &Expression) -> Option<Evaluated<'a>> {
+    match expression {
+        Expression::Number(number) => Some(Evaluated::Number(*number)),
+        Expression::Text(text) => Some(Evaluated::Text(Cow::Owned(text.clone()))),
+        Expression::Field(name) => of_value(event.field(name)?),
+        Expression::Name(_) | Expression::Braces(_) => None,
+        Expression::Index(array, index) => {
+            let at = usize::try_from(number(event, index)?).ok()?;
+            match evaluate(event, array)? {
+                Evaluated::List(mut items) if at < items.len() => of_value(items.swap_remove(at)),
+                Evaluated::Text(text) => {
+                    Some(Evaluated::Number(i128::from(text.as_bytes().get(at).copied().unwrap_or(0))))
+                }
+                _ => None,
+            }
+        }
+        Expression::Cast(to, value) => match evaluate(event, value)? {
+            Evaluated::Number(number) => Some(Evaluated::Number(truncate(number, *to))),
+            other => Some(other),
+        },
+        // For `%pM` and the like, the address of an array in the record is the array itself.
+        Expression::Unary("&", value) => evaluate(event, value),
+        Expression::Unary(..) => {
+            let fields = |name: &str| field_number(event, name);
+            expression.number(&fields).map(Evaluated::Number)
+        }
+        Expression::Binary(operator, left, right) => {
+            binary(operator, number(event, left)?, number(event, right)?).map(Evaluated::Number)
+        }
+        Expression::Choice(condition, yes, no) => {
+            evaluate(event, if number(event, condition)? != 0 { yes } else { no })
+        }
+        Expression::Call(name, arguments) => call(event, name, arguments),
+    }
+}
+
+fn number(event: &Event<'_>, expression: &Expression) -> Option<i128> {
+    match evaluate(event, expression)? {
+        Evaluated::Number(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn field_number(event: &Event<'_>, name: &str) -> Option<i128> {
+    match event.field(name)? {
+        Value::Signed(number) => Some(i128::from(number)),
+        Value::Unsigned(number) => Some(i128::from(number)),
+        _ => None,
+    }
+}
+
+fn of_value(value: Value<'_>) -> Option<Evaluated<'_>> {
+    Some(match value {
+        Value::Signed(number) => Evaluated::Number(i128::from(number)),
+        Value::Unsigned(number) => Evaluated::Number(i128::from(number)),
+        Value::Text(text) => Evaluated::Text(text),
+        Value::List(items) => Evaluated::List(items),
+        Value::Bytes(_) => return None,
+    })
+}
+
+/// Evaluates the macros of the kernel's `TP_printk`.
+fn call<'a>(event: &Event<'a>, name: &str, arguments: &[Expression]) -> Option<Evaluated<'a>> {
+    if let Some((kind, delimiter, pairs)) = table::shape(name, arguments) {
+        let value = number(event, arguments.first()?)? as u64;
+        let text = table::lookup(kind, value, delimiter, &table::entries(pairs));
+        return Some(Evaluated::Text(Cow::Owned(text)));
+    }
+    match (name, arguments) {
+        (
+            "__get_str" | "__get_rel_str" | "__get_dynamic_array" | "__get_rel_dynamic_array",
+            [Expression::Name(field)],
+        ) => of_value(event.field(field)?),
+        ("__get_str" | "__get_rel_str", [Expression::Index(field, index)]) => {
+            let Expression::Name(field) = field.as_ref() else { return None };
+            let at = usize::try_from(number(event, index)?).ok()?;
+            match event.field(field)? {
+                Value::List(mut items) if at < items.len() => of_value(items.swap_remove(at)),
+                _ => None,
+            }
+        }
+        ("__print_hex" | "__print_hex_str", [array, length]) => {
+            let length = usize::try_from(number(event, length)?).ok()?;
+            let Evaluated::List(items) = evaluate(event, array)? else { return None };
+            let separator = if name == "__print_hex" { " " } else { "" };
+            let bytes: Option<Vec<String>> =
+                items.iter().take(length).map(|item| Some(format!("{:02x}", item.as_u64()?))).collect();
+            Some(Evaluated::Text(Cow::Owned(bytes?.join(separator))))
+        }
+        ("__print_array", [array, count, _size]) => {
+            let count = usize::try_from(number(event, count)?).ok()?;
+            let Evaluated::List(items) = evaluate(event, array)? else { return None };
+            braced(items.get(..count).unwrap_or(&items))
+        }
+        ("__print_dynamic_array", [Expression::Name(field), _size]) => match event.field(field)? {
+            Value::List(items) => braced(&items),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn braced(items: &[Value<'_>]) -> Option<Evaluated<'static>> {
+    let items: Option<Vec<String>> =
+        items.iter().map(|item| Some(format!("{:#x}", item.as_u64()?))).collect();
+    Some(Evaluated::Text(Cow::Owned(format!("{{{}}}", items?.join(",")))))
+}
