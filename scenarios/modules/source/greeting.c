@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Greets whom it is told to greet, a number of times.
+ * Logs a greeting to `whom`, `times` times.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
