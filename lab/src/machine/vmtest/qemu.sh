@@ -16,15 +16,22 @@ shift
 
 qemu=
 leftovers=
-end() {
-	trap '' TERM INT HUP
+stopped=
+# Signals come in groups: Ctrl-C, then the death of the parent. The trap of a signal must not exit, since an
+# exit in the trap of one signal would end that of another, or the removal of the files.
+stop() {
+	stopped=1
 	# It may have exited already.
 	[ -z "$qemu" ] || kill -KILL "$qemu" 2>/dev/null || :
+}
+trap stop TERM INT HUP
+end() {
+	# The signals of a terminal reach rm, too.
+	trap '' TERM INT HUP
 	# shellcheck disable=SC2086 # There are several, and none contains a blank.
 	rm -rf -- "$sockets" $leftovers
 }
 trap end EXIT
-trap 'exit 1' TERM INT HUP
 
 # vmtest's sockets have fixed paths in /tmp, where any user can create files. They are links to sockets in
 # the lab's own directory: another user can neither connect to these nor replace a link, and a path that
@@ -59,10 +66,16 @@ for argument do
 	set -- "$@" "$argument"
 done
 
+[ -z "$stopped" ] || exit 1
 setpriv --pdeathsig KILL "$program" "$@" 2>>"$log" &
 qemu=$!
+[ -z "$stopped" ] || stop
 code=0
-wait "$qemu" || code=$?
+# A signal ends the wait early.
+while kill -0 "$qemu" 2>/dev/null; do
+	code=0
+	wait "$qemu" 2>/dev/null || code=$?
+done
 # The lab may have removed the directory.
 echo "$code" >"$status" || :
 exit "$code"
