@@ -17,6 +17,7 @@ pub mod host;
 pub mod kernel;
 pub mod live;
 pub mod machine;
+pub mod mutants;
 pub mod plan;
 pub mod progress;
 pub mod recording;

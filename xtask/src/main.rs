@@ -18,6 +18,7 @@ mod list;
 mod matrix;
 mod merge;
 mod minimize;
+mod mutants;
 mod new;
 mod report;
 mod repro;
@@ -36,6 +37,7 @@ use lab::{
     host::{interrupt, workflow::StoppedCommands},
     kernel::SpecError,
     machine::boot_if_child,
+    mutants::MutantError,
     reproducer::ReproError,
     scenario::ScenarioError,
     words::printable,
@@ -78,6 +80,7 @@ enum Verb {
     /// Run one of the lab's benchmarks
     Bench(bench::Bench),
     Fuzz(fuzz::Fuzz),
+    Mutants(mutants::Mutants),
     Completions(complete::Completions),
 }
 
@@ -116,6 +119,7 @@ impl Verb {
             }
             Verb::Completions(_) | Verb::Bench(_) => true,
             Verb::Fuzz(verb) => verb.list,
+            Verb::Mutants(verb) => verb.table,
             Verb::Doctor | Verb::Test(_) | Verb::Ci(_) => false,
         }
     }
@@ -196,6 +200,7 @@ fn run(arguments: Arguments) -> Result<u8> {
         Verb::Ci(verb) => verb.run(),
         Verb::Bench(verb) => verb.run(),
         Verb::Fuzz(verb) => verb.run(),
+        Verb::Mutants(verb) => verb.run(),
         Verb::Completions(verb) => verb.run(),
     }
 }
@@ -233,6 +238,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
         cause.is::<ScenarioError>()
             || cause.is::<SpecError>()
             || cause.is::<ReproError>()
+            || cause.is::<MutantError>()
             || cause.is::<Usage>()
             || cause.is::<BisectError>()
     };

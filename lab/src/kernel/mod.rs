@@ -3,7 +3,8 @@
 //! Imports of these files go one way, apart from `Kernel` itself. From below: `small_file`, `version`,
 //! `spec`; the source by `source_tree`, `working_tree`, `resolved`, `source`, `patches`; descriptions by
 //! `bugs`, `catalog`, `choose`; the build by `config`, `kconfig`, `toolchain`, `make`, `lists`, `stamp`,
-//! `kbuild`, or `distribution` for a distribution kernel; and `build`, which decides between the two.
+//! `kbuild`, or `distribution` for a distribution kernel; `build`, which decides between the two; and
+//! `working_copy`.
 
 mod bugs;
 mod build;
@@ -31,6 +32,7 @@ pub mod text;
 mod toolchain;
 pub(crate) mod types;
 mod version;
+mod working_copy;
 mod working_tree;
 
 pub use build::{Identity, build, build_exactly, build_spec, exact_version, forget_source, identify};
@@ -51,6 +53,7 @@ pub(crate) use spec::check_name;
 pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError};
 pub use types::Types;
 pub use version::{KernelVersion, VersionError, VersionReq};
+pub use working_copy::WorkingCopy;
 
 use crate::{
     cache::{Cache, Lease},

@@ -7,7 +7,7 @@
 use super::{
     small_file::read_capped,
     source::{self, Named},
-    source_tree::Source,
+    source_tree::{Source, hard_links},
     spec::{KernelSpec, SourceSpec, check_name, directory},
 };
 use crate::{
@@ -127,7 +127,7 @@ pub(super) fn obtain(lab: &Lab, spec: &SourceSpec, patches: &[Patch]) -> Result<
         let original = source::obtain(lab, spec)?;
         let tree = into.join("tree");
         let _task = lab.progress.task("patching a copy of the kernel source", None);
-        Tool::new("cp").args(["--archive", "--link", "--"]).arg(&original.directory).arg(&tree).run()?;
+        hard_links(&original.directory, &tree)?;
         patches.iter().try_for_each(|patch| patch.apply(&tree, into))
     })?;
     // Keys use the version before patching, the one that is known without the source.

@@ -1,7 +1,7 @@
 //! A kernel's source tree, wherever it came from, and the version in its Makefile.
 
 use super::{small_file::read_capped, version::KernelVersion};
-use crate::cache::Lease;
+use crate::{cache::Lease, host::process::Tool};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,12 @@ pub(super) struct Source {
     pub(super) mutable: bool,
     /// Keeps it in the cache; `None` for a tree that is used in place.
     pub(super) lease: Option<Lease>,
+}
+
+/// Copies a tree by hard links. What changes the copy must replace its files.
+pub(super) fn hard_links(from: &Path, to: &Path) -> Result<()> {
+    Tool::new("cp").args(["--archive", "--link", "--"]).arg(from).arg(to).run()?;
+    Ok(())
 }
 
 /// Returns the version in a tree's Makefile.

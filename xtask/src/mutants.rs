@@ -1,0 +1,138 @@
+//! `cargo xtask mutants`: puts small defects into the kernel's tracing code and runs the scenarios on each.
+
+use crate::{Usage, complete, exit, results, root, run::wanted, setup::Setup};
+use anyhow::Result;
+use clap::Args;
+use lab::{
+    host::prerequisites::Need,
+    kernel,
+    mutants::{Mutant, Outcome, Trials, load, table},
+    run::default_jobs,
+    words::printable,
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// The percentage of defects that must be noticed.
+const ENOUGH: usize = 90;
+
+/// Put small defects into the kernel's tracing code, one at a time, and see whether a scenario notices each
+///
+/// kernels/mutants/ lists them. Each is built into a copy of the kernel's source; then the scenario that should
+/// notice it runs, and if that passes, all others. A defect is noticed if a scenario fails with it twice, and
+/// passes without it.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask mutants                           all of them, one to two hours\n  \
+    cargo xtask mutants kprobe-missed-uncounted   one\n  \
+    cargo xtask mutants --tenth                   those of today\n\n\
+    Exit codes: 0 at least 90 % are noticed, and each by some scenario that the list says is noticed, 1 not so, \
+    2 usage error or invalid list, 3 the lab itself failed.")]
+pub(crate) struct Mutants {
+    /// The defects to try, or areas of them [default: all]
+    names: Vec<String>,
+    /// Try a tenth of them, each day another one
+    #[arg(long, conflicts_with = "names")]
+    tenth: bool,
+    /// Only print the list, as the tables of docs/mutants.md
+    #[arg(long)]
+    pub(crate) table: bool,
+    /// The scenarios that may notice them: files, directories, or names
+    /// [default: all but the kernel's own selftests]
+    #[arg(long = "by", value_name = "PATH", add = complete::scenarios())]
+    by: Vec<PathBuf>,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Mutants {
+    pub(crate) fn run(self) -> Result<u8> {
+        let mutants = self.chosen(load(root())?)?;
+        if self.table {
+            print!("{}", table(&mutants));
+            return Ok(exit::SUCCESS);
+        }
+        let (mut scenarios, _) = wanted(&self.by, None, false)?;
+        if self.by.is_empty() {
+            scenarios.retain(|(file, _)| !file.name.starts_with("selftests/"));
+        }
+        let lab = self.setup.ensure(Need::Run)?;
+        let place = (results().join("mutants"), default_jobs());
+        let mut trials = Trials::new(&lab, kernel::DEFAULT, scenarios, place)?;
+        let mut tally = Tally::default();
+        for mutant in &mutants {
+            let started = Instant::now();
+            let outcome = trials.try_one(mutant)?;
+            lab.progress.suspend(|| println!("{}", line(mutant, &outcome, started.elapsed())));
+            tally.add(mutant, &outcome);
+        }
+        Ok(tally.end())
+    }
+
+    fn chosen(&self, mut all: Vec<Mutant>) -> Result<Vec<Mutant>> {
+        let is = |mutant: &Mutant, name: &String| mutant.name == *name || mutant.area == *name;
+        if let Some(unknown) = self.names.iter().find(|name| !all.iter().any(|mutant| is(mutant, name))) {
+            return Err(Usage(format!("no defect and no area of `kernels/mutants` is `{unknown}`")).into());
+        }
+        if !self.names.is_empty() {
+            all.retain(|mutant| self.names.iter().any(|name| is(mutant, name)));
+        }
+        if self.tenth {
+            let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let tenth = (today.as_secs() / 86_400 % 10) as usize;
+            // Neighbours in the list are alike.
+            let mut number = 0..;
+            all.retain(|_| number.next().is_some_and(|number: usize| number % 10 == tenth));
+        }
+        Ok(all)
+    }
+}
+
+fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {
+    let what = match outcome {
+        Outcome::Noticed { scenario, reason } => {
+            let other = if mutant.scenario.as_ref() == Some(scenario) { "" } else { ", unlike in the list" };
+            format!("noticed    {} by {scenario}{other}: {}", mutant.name, printable(reason))
+        }
+        Outcome::Unnoticed => match &mutant.unnoticed {
+            Some(reason) => format!("unnoticed  {}, as listed: {reason}", mutant.name),
+            None => format!("UNNOTICED  {}: {}", mutant.name, mutant.breaks),
+        },
+        Outcome::Stale => {
+            format!("STALE      {}: `{}` does not have `before` once; mend the list", mutant.name, mutant.file)
+        }
+        Outcome::NotBuilt { reason } => {
+            format!("NOT BUILT  {}: {}", mutant.name, printable(reason))
+        }
+    };
+    format!("{what} ({} s)", took.as_secs())
+}
+
+#[derive(Default)]
+struct Tally {
+    tried: usize,
+    noticed: usize,
+    /// What the list says differently.
+    wrong: usize,
+}
+
+impl Tally {
+    fn add(&mut self, mutant: &Mutant, outcome: &Outcome) {
+        self.tried += 1;
+        match outcome {
+            Outcome::Noticed { .. } => self.noticed += 1,
+            Outcome::Unnoticed if mutant.unnoticed.is_some() => {}
+            _ => self.wrong += 1,
+        }
+    }
+
+    /// Prints it and returns the exit code.
+    fn end(&self) -> u8 {
+        let percent = 100 * self.noticed / self.tried.max(1);
+        println!("{} of {} defects noticed ({percent} %)", self.noticed, self.tried);
+        // A few of them may have more than their share of the unnoticed ones.
+        if self.wrong > 0 || percent < ENOUGH && self.tried >= 50 { exit::FAILED } else { exit::SUCCESS }
+    }
+}
