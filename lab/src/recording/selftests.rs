@@ -297,7 +297,7 @@ fn of_ftracetest(result: &mut TestResult, log: &str) {
     let of_instance = result.name.starts_with("(instance)");
     result.name = if of_instance { "instance".to_owned() } else { String::new() };
     let reason = match result.outcome {
-        Outcome::Passed | Outcome::TimedOut => String::new(),
+        Outcome::Passed | Outcome::TimedOut | Outcome::Incomplete => String::new(),
         Outcome::Skipped => reason_of_skip(log, of_instance),
         Outcome::Failed | Outcome::ExpectedFailure => reason_of_failure(log, of_instance),
     };

@@ -2,14 +2,15 @@
 //!
 //! ```yaml
 //! - test: ftrace/test.d/kprobe/x.tc       # below tools/testing/selftests
-//!   part: instance                        # one of its results; default: the test as a whole
-//!   kernel: ">=6.12, <7.2"                # default: all
-//!   result: fails                         # or times_out, or left_out: not run unless named
+//!   kernel: "6.12"                        # or a range, of kernels on which this was seen
+//!   result: fails                         # or left_out: not run unless a step names it
+//!   part: instance                        # the result that fails, by name; `whole` is that without a name
 //!   reason: why
 //! ```
 //!
 //! The list must be accurate: an entry for a test that does not exist is an error, and a test that does
-//! not behave as its entry says fails.
+//! not behave as its entry says fails. An entry excuses one result, and nothing on other kernels; no entry
+//! excuses a program that crashes, exceeds its deadline or prints incomplete results.
 
 use super::{CaseStatus, Outcome, TestResult};
 use crate::{
@@ -36,14 +37,13 @@ pub struct Known {
 pub struct Entry {
     /// Its path below `tools/testing/selftests`.
     pub test: SelftestPath,
-    /// The name of one of its results; if absent, the test as a whole.
-    #[serde(default)]
-    pub part: Option<Line>,
-    /// The kernels that it applies to; if absent, all.
-    #[serde(default)]
-    pub kernel: Option<VersionReq>,
+    /// The kernels on which this was seen.
+    pub kernel: VersionReq,
     /// The expected behaviour.
     pub result: Expected,
+    /// The result that fails, by its name or as [`WHOLE`].
+    #[serde(default)]
+    pub part: Option<Line>,
     /// The reason for it.
     pub reason: Line,
 }
@@ -52,26 +52,31 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
-    /// It fails.
+    /// One of its results is a failure.
     Fails,
-    /// It exceeds its deadline.
-    TimesOut,
     /// It is not run, unless a step names exactly this test.
     LeftOut,
 }
 
-impl Expected {
-    fn outcome(self) -> Outcome {
-        match self {
-            Expected::TimesOut => Outcome::TimedOut,
-            Expected::Fails | Expected::LeftOut => Outcome::Failed,
-        }
+/// The `part` of a result without a name: that of ftracetest outside of an instance, and the only one of a
+/// program without a protocol.
+const WHOLE: &str = "whole";
+
+impl Entry {
+    /// Returns whether this entry is about a result with this name.
+    fn is_of(&self, name: &str) -> bool {
+        let name = if name.is_empty() { WHOLE } else { name };
+        self.part.as_ref().is_some_and(|part| part.as_str() == name)
     }
 
-    fn words(self) -> &'static str {
-        match self {
-            Expected::TimesOut => "known to time out",
-            Expected::Fails | Expected::LeftOut => "known to fail",
+    fn check(&self) -> Result<()> {
+        let test = &self.test;
+        match (self.result, &self.part) {
+            (Expected::Fails, None) => {
+                bail!("`{test}` has no `part`, expected the name of the result that fails, or `{WHOLE}`")
+            }
+            (Expected::LeftOut, Some(_)) => bail!("`{test}` is left out, and so has no `part`"),
+            _ => Ok(()),
         }
     }
 }
@@ -90,7 +95,9 @@ impl Known {
     }
 
     fn parse(text: &str) -> Result<Known> {
-        Ok(Known { entries: crate::yaml::from_str(text)? })
+        let entries: Vec<Entry> = crate::yaml::from_str(text)?;
+        entries.iter().try_for_each(Entry::check)?;
+        Ok(Known { entries })
     }
 
     /// Returns the entries of a collection for a kernel. `tests` has the tests of the collection, as paths
@@ -99,10 +106,7 @@ impl Known {
     /// # Errors
     /// An entry names a test that does not exist, or two entries name the same.
     pub fn of(&self, collection: &str, version: &KernelVersion, tests: &[String]) -> Result<Vec<Entry>> {
-        let applies = |entry: &&Entry| {
-            let kernel = entry.kernel.as_ref().is_none_or(|kernel| kernel.matches(version));
-            kernel && entry.test.collection() == collection
-        };
+        let applies = |entry: &&Entry| entry.kernel.matches(version) && entry.test.collection() == collection;
         let entries: Vec<Entry> = self.entries.iter().filter(applies).cloned().collect();
         for (index, entry) in entries.iter().enumerate() {
             let test = entry.test.as_str();
@@ -125,42 +129,31 @@ pub(crate) fn hold(
     results: Vec<TestResult>,
     known: &[Entry],
 ) -> Vec<(String, CaseStatus, String)> {
-    let known: Vec<&Entry> = known.iter().filter(|entry| entry.test.as_str() == test).collect();
-    let is_whole = |entry: &&&Entry| entry.part.is_none() && entry.result != Expected::LeftOut;
-    let mut whole = known.iter().find(is_whole).copied();
-    let as_known = |result: &TestResult| whole.is_some_and(|entry| entry.result.outcome() == result.outcome);
-    if results.iter().any(as_known) {
-        // If the test is known to fail as a whole, one result that does is sufficient.
-        let held = results.into_iter().map(|result| match (whole, part_of(&known, &result.name)) {
-            (_, Some(entry)) => against(entry, result),
-            (Some(entry), None) if entry.result.outcome() == result.outcome => against(entry, result),
-            _ => plain(result),
-        });
-        return held.collect();
-    }
+    let known = known.iter().filter(|entry| entry.test.as_str() == test);
+    let known: Vec<&Entry> = known.filter(|entry| entry.result == Expected::Fails).collect();
     let mut held = Vec::new();
-    for part in known.iter().filter_map(|entry| entry.part.as_ref()) {
-        if !results.iter().any(|result| result.name == part.as_str()) {
+    for entry in &known {
+        if let Some(part) = &entry.part
+            && !results.iter().any(|result| entry.is_of(&result.name))
+        {
             let why = format!("the list of known failures has `{part}` of it, and no result is called that");
             held.push((String::new(), CaseStatus::Failed, why));
         }
     }
-    for result in results {
-        let entry = part_of(&known, &result.name).or_else(|| whole.take());
-        held.push(entry.map_or_else(|| plain(result.clone()), |entry| against(entry, result.clone())));
-    }
+    held.extend(results.into_iter().map(
+        |result| match known.iter().find(|entry| entry.is_of(&result.name)) {
+            Some(entry) => against(entry, result),
+            None => plain(result),
+        },
+    ));
     held
-}
-
-fn part_of<'a>(known: &[&'a Entry], name: &str) -> Option<&'a Entry> {
-    known.iter().copied().find(|entry| entry.part.as_ref().is_some_and(|part| part.as_str() == name))
 }
 
 /// Returns the status of a result without an entry.
 fn plain(result: TestResult) -> (String, CaseStatus, String) {
     let status = match result.outcome {
         Outcome::Passed => CaseStatus::Passed,
-        Outcome::Failed => CaseStatus::Failed,
+        Outcome::Failed | Outcome::Incomplete => CaseStatus::Failed,
         Outcome::Skipped => CaseStatus::Skipped,
         Outcome::ExpectedFailure => CaseStatus::KnownFailure,
         Outcome::TimedOut => CaseStatus::TimedOut,
@@ -170,29 +163,24 @@ fn plain(result: TestResult) -> (String, CaseStatus, String) {
 
 /// Compares a result with its entry.
 fn against(entry: &Entry, result: TestResult) -> (String, CaseStatus, String) {
-    let (words, reason) = (entry.result.words(), &entry.reason);
-    if result.outcome == entry.result.outcome() {
-        return (result.name, CaseStatus::KnownFailure, reason.to_string());
-    }
+    let reason = &entry.reason;
     let found = result.outcome;
     let (name, status, detail) = plain(result);
-    if found == Outcome::Passed {
-        let why = format!("passed, but is listed as {words} ({reason}): remove its entry from the list");
-        return (name, CaseStatus::UnexpectedPass, why);
-    }
-    let status = if status.is_good() { CaseStatus::Failed } else { status };
-    let said = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-    (name, status, format!("it is {words} ({reason}), and it {}{said}", did(found)))
-}
-
-fn did(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "failed",
+    let did = match found {
+        Outcome::Failed => return (name, CaseStatus::KnownFailure, reason.to_string()),
+        Outcome::Passed => {
+            let why =
+                format!("passed, but is listed as known to fail ({reason}): remove its entry from the list");
+            return (name, CaseStatus::UnexpectedPass, why);
+        }
+        Outcome::Incomplete => "did not end regularly",
         Outcome::Skipped => "was skipped",
         Outcome::ExpectedFailure => "failed as it says itself that it should",
         Outcome::TimedOut => "timed out",
-    }
+    };
+    let status = if status.is_good() { CaseStatus::Failed } else { status };
+    let said = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    (name, status, format!("it is known to fail ({reason}), and it {did}{said}"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! The list of known failures, and results compared with it.
 
 use super::*;
-use Outcome::{Failed, Passed, Skipped, TimedOut};
+use Outcome::{Failed, Incomplete, Passed, Skipped, TimedOut};
 
 fn entries(yaml: &str) -> Vec<Entry> {
     Known::parse(yaml).unwrap().entries
 }
 
-const FAILS: &str = "[{ test: ftrace/a.tc, result: fails, reason: why }]";
-const PART: &str = "[{ test: ftrace/a.tc, part: instance, result: fails, reason: why }]";
-const SLOW: &str = "[{ test: ftrace/a.tc, result: times_out, reason: why }]";
-const LEFT_OUT: &str = "[{ test: ftrace/a.tc, result: left_out, reason: why }]";
+const FAILS: &str = "[{ test: ftrace/a.tc, kernel: '6.12', result: fails, part: whole, reason: why }]";
+const PART: &str = "[{ test: ftrace/a.tc, kernel: '6.12', result: fails, part: instance, reason: why }]";
+const LEFT_OUT: &str = "[{ test: ftrace/a.tc, kernel: '6.12', result: left_out, reason: why }]";
 
 #[test]
 fn the_list_has_to_be_true() {
@@ -35,18 +34,21 @@ fn the_list_has_to_be_true() {
     check(FAILS, &[("", Passed)], &[("", Status::UnexpectedPass, "remove its entry from the list")]);
     check(FAILS, &[("", Skipped)], &[("", Status::Failed, "known to fail (why), and it was skipped: said")]);
     check(FAILS, &[("", TimedOut)], &[("", Status::TimedOut, "known to fail (why), and it timed out")]);
-    check(SLOW, &[("", TimedOut)], &[("", Status::KnownFailure, "why")]);
-    check(SLOW, &[("", Failed)], &[("", Status::Failed, "known to time out (why), and it failed")]);
-    // For a test that is known to fail as a whole, one failed result is sufficient.
+    // An entry excuses one result of a program, and only a failure.
     check(
         FAILS,
-        &[("", Passed), ("instance", Failed)],
-        &[("", Status::Passed, "said"), ("instance", Status::KnownFailure, "why")],
+        &[("", Failed), ("instance", Failed)],
+        &[("", Status::KnownFailure, "why"), ("instance", Status::Failed, "said")],
     );
     check(
         FAILS,
-        &[("", Passed), ("instance", Passed)],
-        &[("", Status::UnexpectedPass, "why"), ("instance", Status::Passed, "said")],
+        &[("", Failed), ("", Incomplete)],
+        &[("", Status::KnownFailure, "why"), ("", Status::Failed, "and it did not end regularly: said")],
+    );
+    check(
+        FAILS,
+        &[("", Passed), ("instance", Failed)],
+        &[("", Status::UnexpectedPass, "why"), ("instance", Status::Failed, "said")],
     );
     check(
         PART,
@@ -62,12 +64,14 @@ fn the_list_has_to_be_true() {
 #[test]
 fn an_entry_is_for_kernels_and_for_tests_that_are_there() {
     let known = Known::parse(
-        "- { test: ftrace/test.d/a.tc, kernel: '>=6.12', result: fails, reason: why }\n\
-         - { test: ptrace/b, result: fails, reason: why }\n",
+        "- { test: ftrace/test.d/a.tc, kernel: '>=6.12, <7.2', result: fails, part: whole, reason: why }\n\
+         - { test: ptrace/b, kernel: '>=5.10', result: left_out, reason: why }\n",
     )
     .unwrap();
     let tests = ["ftrace/test.d/a.tc".to_owned(), "ftrace/test.d/c.tc".to_owned()];
-    assert_eq!(known.of("ftrace", &KernelVersion::new(6, 1, 0), &tests).unwrap().len(), 0);
+    for version in [KernelVersion::new(6, 1, 0), KernelVersion::new(7, 2, 0)] {
+        assert_eq!(known.of("ftrace", &version, &tests).unwrap(), []);
+    }
     assert_eq!(known.of("ftrace", &KernelVersion::new(6, 12, 3), &tests).unwrap().len(), 1);
     let error = known.of("ftrace", &KernelVersion::new(6, 12, 3), &tests[1..]).unwrap_err().to_string();
     assert!(
@@ -87,8 +91,12 @@ fn what_is_no_such_list_is_refused() {
         let error = format!("{:#}", Known::parse(yaml).unwrap_err());
         assert!(error.contains(expect), "`{expect}` is not in `{error}`");
     };
-    check("[{ test: ftrace/a.tc, result: fails }]", "missing field `reason`");
-    check("[{ test: ftrace/a.tc, result: fail, reason: x }]", "unknown variant `fail`");
-    check("[{ test: ../a.tc, result: fails, reason: x }]", "a test's path");
-    check("[{ test: ftrace/a.tc, result: fails, reason: x, why: y }]", "unknown field `why`");
+    let check_entry = |rest: &str, expect| check(&format!("[{{ test: ftrace/a.tc, {rest} }}]"), expect);
+    check_entry("kernel: '6.12', result: fails, part: a", "missing field `reason`");
+    check_entry("result: fails, part: a, reason: x", "missing field `kernel`");
+    check_entry("kernel: '6.12', result: fails, reason: x", "`ftrace/a.tc` has no `part`, expected the name");
+    check_entry("kernel: '6.12', result: left_out, part: a, reason: x", "is left out, and so has no `part`");
+    check_entry("kernel: '6.12', result: fail, reason: x", "unknown variant `fail`");
+    check_entry("kernel: '6.12', result: left_out, reason: x, why: y", "unknown field `why`");
+    check("[{ test: ../a.tc, kernel: '6.12', result: left_out, reason: x }]", "a test's path");
 }

@@ -10,6 +10,8 @@ pub enum Outcome {
     Passed,
     /// It failed.
     Failed,
+    /// It crashed, or its results are incomplete or contradict its exit status.
+    Incomplete,
     /// It could not run its test: unsupported, unresolved, untested.
     Skipped,
     /// It failed, and expects to: XFAIL.
@@ -54,7 +56,7 @@ impl fmt::Display for Ended {
 const EXIT_SKIP: i32 = 4;
 
 /// Returns the results of a program that printed `text` and ended like this. There is at least one; any
-/// inconsistency is reported as a failed result.
+/// inconsistency is reported as an [`Outcome::Incomplete`].
 pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
     let (mut results, mut problem) = if text.lines().any(tap::is_version) {
         let tap = tap::parse(text);
@@ -84,7 +86,7 @@ pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
     if results.is_empty() && problem.is_none() {
         problem = Some("it printed no result".to_owned());
     }
-    results.extend(problem.map(|problem| whole(Outcome::Failed, &problem)));
+    results.extend(problem.map(|problem| whole(Outcome::Incomplete, &problem)));
     results
 }
 
@@ -110,7 +112,11 @@ fn plain(text: &str, ended: Ended) -> TestResult {
             ),
             None => whole(Outcome::Passed, ""),
         },
-        ended => whole(Outcome::Failed, &format!("it ended with {ended}: {}", clean(last, 200))),
+        ended => {
+            let outcome =
+                if matches!(ended, Ended::Exited(_)) { Outcome::Failed } else { Outcome::Incomplete };
+            whole(outcome, &format!("it ended with {ended}: {}", clean(last, 200)))
+        }
     }
 }
 
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_program_without_a_protocol_is_judged_by_its_status_and_its_words() {
-        use Outcome::{Failed, Passed, Skipped};
+        use Outcome::{Failed, Incomplete, Passed, Skipped};
         check("all well\n", Exited(0), &[("", Passed, "")]);
         check(
             "static_keys: [FAIL]\n",
@@ -144,21 +150,21 @@ mod tests {
         );
         check("no module [SKIP]\n", Exited(4), &[("", Skipped, "no module [SKIP]")]);
         check("a\nwrong\n\n", Exited(1), &[("", Failed, "it ended with exit status 1: wrong")]);
-        check("", Signaled(11), &[("", Failed, "it ended with signal 11: it said nothing")]);
+        check("", Signaled(11), &[("", Incomplete, "it ended with signal 11: it said nothing")]);
         check("so far\n", TimedOut, &[("", Outcome::TimedOut, "")]);
     }
 
     #[test]
     fn status_and_results_have_to_agree() {
-        use Outcome::{Failed, Passed, Skipped};
+        use Outcome::{Failed, Incomplete, Passed, Skipped};
         let one = "TAP version 13\n1..1\nok 1 a\n";
         check(one, Exited(0), &[("a", Passed, "")]);
         check(
             one,
             Exited(1),
-            &[("a", Passed, ""), ("", Failed, "it ended with exit status 1, though no result failed")],
+            &[("a", Passed, ""), ("", Incomplete, "it ended with exit status 1, though no result failed")],
         );
-        check(one, Signaled(9), &[("a", Passed, ""), ("", Failed, "it ended by signal 9")]);
+        check(one, Signaled(9), &[("a", Passed, ""), ("", Incomplete, "it ended by signal 9")]);
         check("TAP version 13\n1..1\nnot ok 1 a\n", Exited(1), &[("a", Failed, "")]);
         check("TAP version 13\n1..2\nok 1 a\n", TimedOut, &[("a", Passed, ""), ("", Outcome::TimedOut, "")]);
         check("TAP version 13\n1..0 # SKIP no\n", Exited(4), &[("", Skipped, "no")]);
@@ -166,7 +172,7 @@ mod tests {
         check(
             "=== Ftrace unit tests ===\n",
             Exited(0),
-            &[("", Failed, "it did not come to its counts of results")],
+            &[("", Incomplete, "it did not come to its counts of results")],
         );
     }
 }
