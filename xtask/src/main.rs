@@ -119,8 +119,7 @@ impl Verb {
             }
             Verb::Completions(_) | Verb::Bench(_) => true,
             Verb::Fuzz(verb) => verb.list,
-            Verb::Mutants(verb) => verb.table,
-            Verb::Doctor | Verb::Test(_) | Verb::Ci(_) => false,
+            Verb::Doctor | Verb::Test(_) | Verb::Ci(_) | Verb::Mutants(_) => false,
         }
     }
 }

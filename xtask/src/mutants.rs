@@ -6,7 +6,7 @@ use clap::Args;
 use lab::{
     host::prerequisites::Need,
     kernel,
-    mutants::{Mutant, Outcome, Trials, load, table},
+    mutants::{Mutant, Outcome, Trials, load},
     run::default_jobs,
     words::printable,
 };
@@ -20,7 +20,7 @@ const ENOUGH: usize = 90;
 
 /// Put small defects into the kernel's tracing code, one at a time, and see whether a scenario notices each
 ///
-/// kernels/mutants/ lists them. Each is built into a copy of the kernel's source; then the scenario that should
+/// kernels/mutants/ lists them, docs/mutants.md shows the list. Each is built into a copy of the kernel's source; then the scenario that should
 /// notice it runs, and if that passes, all others. A defect is noticed if a scenario fails with it twice, and
 /// passes without it.
 #[derive(Args)]
@@ -36,9 +36,6 @@ pub(crate) struct Mutants {
     /// Try a tenth of them, each day another one
     #[arg(long, conflicts_with = "names")]
     tenth: bool,
-    /// Only print the list, as the tables of docs/mutants.md
-    #[arg(long)]
-    pub(crate) table: bool,
     /// The scenarios that may notice them: files, directories, or names
     /// [default: all but the kernel's own selftests]
     #[arg(long = "by", value_name = "PATH", add = complete::scenarios())]
@@ -50,10 +47,6 @@ pub(crate) struct Mutants {
 impl Mutants {
     pub(crate) fn run(self) -> Result<u8> {
         let mutants = self.chosen(load(root())?)?;
-        if self.table {
-            print!("{}", table(&mutants));
-            return Ok(exit::SUCCESS);
-        }
         let (mut scenarios, _) = wanted(&self.by, None, false)?;
         if self.by.is_empty() {
             scenarios.retain(|(file, _)| !file.name.starts_with("selftests/"));

@@ -3,11 +3,11 @@
 //! A defect that no scenario notices shows what the scenarios do not check.
 
 mod list;
-mod table;
+mod page;
 mod trial;
 
 pub use list::{Mutant, load};
-pub use table::table;
+pub use page::page;
 pub use trial::{Outcome, Trials};
 
 use crate::yaml;
