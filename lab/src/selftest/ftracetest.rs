@@ -3,18 +3,20 @@
 
 use super::{NAME_MAX, Outcome, RESULTS_MAX, TestResult, clean};
 
-/// The last line of the counts: output with it is complete.
-const LAST: &str = "# of undefined(test bug):";
+/// The last of the counts: output with it is complete.
+const LAST: &str = "undefined(test bug)";
 
-/// Results, by their names in `eval_result` of ftracetest.
-const OUTCOMES: [(&str, Outcome); 7] = [
-    ("PASS", Outcome::Passed),
-    ("FAIL", Outcome::Failed),
-    ("UNRESOLVED", Outcome::Skipped),
-    ("UNTESTED", Outcome::Skipped),
-    ("UNSUPPORTED", Outcome::Skipped),
-    ("XFAIL", Outcome::ExpectedFailure),
-    ("UNDEFINED", Outcome::Failed),
+/// A result as `eval_result` of ftracetest names it, its name among the counts, and its outcome.
+type Word = (&'static str, &'static str, Outcome);
+
+const WORDS: [Word; 7] = [
+    ("PASS", "passed", Outcome::Passed),
+    ("FAIL", "failed", Outcome::Failed),
+    ("UNRESOLVED", "unresolved", Outcome::Skipped),
+    ("UNTESTED", "untested", Outcome::Skipped),
+    ("UNSUPPORTED", "unsupported", Outcome::Skipped),
+    ("XFAIL", "xfailed", Outcome::ExpectedFailure),
+    ("UNDEFINED", LAST, Outcome::Failed),
 ];
 
 /// Returns whether this is the first line of such output.
@@ -27,29 +29,44 @@ pub(super) fn parse(text: &str) -> (Vec<TestResult>, Option<String>) {
     let mut results: Vec<TestResult> = Vec::new();
     // A test without its result yet: its own output comes in between.
     let mut begun: Option<String> = None;
-    let mut ended = false;
+    let mut words: Vec<Word> = Vec::new();
+    let mut counts: Vec<(&str, usize)> = Vec::new();
     for line in text.lines().skip_while(|line| !is_headline(line)) {
         if results.len() >= RESULTS_MAX {
             break;
         }
-        ended |= line.starts_with(LAST);
-        let (head, outcome) = split_outcome(line);
+        counts.extend(parse_count(line));
+        let (head, word) = split_word(line);
         if let Some(name) = begin(head) {
             begun = Some(name);
         }
-        if let Some((word, outcome)) = outcome
+        if let Some(word) = word
             && let Some(name) = begun.take()
         {
-            let detail = if outcome == Outcome::Passed { "" } else { word };
-            results.push(TestResult { name, outcome, detail: detail.to_lowercase() });
+            let (said, _, outcome) = word;
+            let detail = if outcome == Outcome::Passed { String::new() } else { said.to_lowercase() };
+            results.push(TestResult { name, outcome, detail });
+            words.push(word);
         }
     }
     let problem = match begun {
         Some(name) => Some(format!("`{name}` has no result")),
-        None if !ended => Some("it did not come to its counts of results".to_owned()),
-        None => None,
+        None if !counts.iter().any(|(name, _)| *name == LAST) => {
+            Some("it did not come to its counts of results".to_owned())
+        }
+        None => counts.into_iter().find_map(|(name, count)| {
+            let printed = words.iter().filter(|(_, counted, _)| *counted == name).count();
+            (printed != count).then(|| format!("it counted {count} {name} and printed {printed}"))
+        }),
     };
     (results, problem)
+}
+
+/// Parses `# of passed:  3`; other such lines are a test's own.
+fn parse_count(line: &str) -> Option<(&str, usize)> {
+    let (name, count) = line.strip_prefix("# of ")?.split_once(':')?;
+    let is_known = WORDS.iter().any(|(_, counted, _)| *counted == name);
+    is_known.then_some((name, count.trim().parse().ok()?))
 }
 
 /// Parses `[12] name`, and returns the name.
@@ -60,12 +77,12 @@ fn begin(line: &str) -> Option<String> {
 }
 
 /// Splits a line from the `[PASS]` at its end.
-fn split_outcome(line: &str) -> (&str, Option<(&'static str, Outcome)>) {
+fn split_word(line: &str) -> (&str, Option<Word>) {
     let word = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once("\t["));
-    let found = word.and_then(|(head, word)| {
-        OUTCOMES.into_iter().find(|(known, _)| *known == word).map(|outcome| (head, outcome))
+    let found = word.and_then(|(head, said)| {
+        WORDS.into_iter().find(|(known, ..)| *known == said).map(|word| (head, word))
     });
-    found.map_or((line, None), |(head, outcome)| (head, Some(outcome)))
+    found.map_or((line, None), |(head, word)| (head, Some(word)))
 }
 
 #[cfg(test)]
@@ -99,6 +116,12 @@ mod tests {
         };
         check("[1] a\t[PASS]\n[2] b\n", "`b` has no result");
         check("[1] a\t[PASS]\n", "it did not come to its counts of results");
+        let counts =
+            |passed| format!("# of passed:  {passed}\n# of unsupported:  1\n# of undefined(test bug):  0\n");
+        let results = "[1] a\t[PASS]\n[2] b\t[UNSUPPORTED]\n[3] c\t[PASS]\n";
+        check(&format!("{results}{}", counts(1)), "it counted 1 passed and printed 2");
+        let text = format!("=== Ftrace unit tests ===\n{results}{}", counts(2));
+        assert_eq!(parse(&text).1, None);
         check("[x] a\t[PASS]\n]\t[\n[]\t[PASS]\n", "it did not come to its counts of results");
     }
 }

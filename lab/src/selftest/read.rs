@@ -70,16 +70,20 @@ pub fn read(text: &str, ended: Ended) -> Vec<TestResult> {
     } else {
         return vec![plain(text, ended)];
     };
-    let failed = results.iter().any(|result| result.outcome == Outcome::Failed);
+    let has = |outcome| results.iter().any(|result| result.outcome == outcome);
+    let explained = |status| match status {
+        0 => true,
+        EXIT_SKIP => has(Outcome::Skipped) || has(Outcome::Failed),
+        _ => has(Outcome::Failed),
+    };
     match ended {
         Ended::TimedOut => {
             results.push(whole(Outcome::TimedOut, ""));
             return results;
         }
         Ended::Signaled(_) => problem = Some(format!("it ended by {ended}")),
-        // No result explains this status.
-        Ended::Exited(status) if status != 0 && status != EXIT_SKIP && !failed && problem.is_none() => {
-            problem = Some(format!("it ended with {ended}, though no result failed"));
+        Ended::Exited(status) if problem.is_none() && !explained(status) => {
+            problem = Some(format!("it ended with {ended}, which no result explains"));
         }
         Ended::Exited(_) => {}
     }
@@ -94,24 +98,34 @@ fn whole(outcome: Outcome, detail: &str) -> TestResult {
     TestResult { name: String::new(), outcome, detail: clean(detail, DETAIL_MAX) }
 }
 
+/// Words with which a program says that it did not test something, in any case.
+const SKIP_WORDS: [&str; 6] = ["skip", "skipped", "skipping", "unresolved", "unsupported", "untested"];
+
 /// Returns the result of a program without a protocol: its exit status counts, unless its output reports a
-/// failure, as that of static_keys and livepatch does with a status of 0.
+/// failure, as that of static_keys and livepatch does with a status of 0, or that it did not test.
 fn plain(text: &str, ended: Ended) -> TestResult {
-    let says_failed = |line: &str| {
+    let says_failed = |line: &&str| {
         let end = line.trim_end();
         line.contains("[FAIL]") || line.starts_with("not ok") || end.ends_with("... not ok") || end == "FAIL"
+    };
+    let says_skipped = |line: &&str| {
+        let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.any(|word| SKIP_WORDS.iter().any(|known| known.eq_ignore_ascii_case(word)))
     };
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
     match ended {
         Ended::TimedOut => whole(Outcome::TimedOut, ""),
         Ended::Exited(EXIT_SKIP) => whole(Outcome::Skipped, last),
-        Ended::Exited(0) => match text.lines().find(|line| says_failed(line)) {
-            Some(line) => whole(
-                Outcome::Failed,
-                &format!("it ended with exit status 0 and said `{}`", clean(line, 200)),
-            ),
-            None => whole(Outcome::Passed, ""),
-        },
+        Ended::Exited(0) => {
+            if let Some(line) = text.lines().find(says_failed) {
+                let line = clean(line, 200);
+                return whole(Outcome::Failed, &format!("it ended with exit status 0 and said `{line}`"));
+            }
+            match text.lines().find(says_skipped) {
+                Some(line) => whole(Outcome::Skipped, line),
+                None => whole(Outcome::Passed, ""),
+            }
+        }
         ended => {
             let outcome =
                 if matches!(ended, Ended::Exited(_)) { Outcome::Failed } else { Outcome::Incomplete };
@@ -149,6 +163,12 @@ mod tests {
             &[("", Failed, "it ended with exit status 0 and said `TEST: basic ... not ok`")],
         );
         check("no module [SKIP]\n", Exited(4), &[("", Skipped, "no module [SKIP]")]);
+        for line in
+            ["x: [SKIP]", "SKIP: no such CPU", "hotplug is unsupported", "result: UNRESOLVED", "Untested"]
+        {
+            check(&format!("one\n{line}\ntwo\n"), Exited(0), &[("", Skipped, line)]);
+        }
+        check("TEST: skip_list ... ok\nskipper\n", Exited(0), &[("", Passed, "")]);
         check("a\nwrong\n\n", Exited(1), &[("", Failed, "it ended with exit status 1: wrong")]);
         check("", Signaled(11), &[("", Incomplete, "it ended with signal 11: it said nothing")]);
         check("so far\n", TimedOut, &[("", Outcome::TimedOut, "")]);
@@ -162,7 +182,17 @@ mod tests {
         check(
             one,
             Exited(1),
-            &[("a", Passed, ""), ("", Incomplete, "it ended with exit status 1, though no result failed")],
+            &[("a", Passed, ""), ("", Incomplete, "it ended with exit status 1, which no result explains")],
+        );
+        check(
+            one,
+            Exited(4),
+            &[("a", Passed, ""), ("", Incomplete, "it ended with exit status 4, which no result explains")],
+        );
+        check(
+            "TAP version 13\n1..2\nok 1 a\nok 2 # SKIP no\n",
+            Exited(4),
+            &[("a", Passed, ""), ("2", Skipped, "no")],
         );
         check(one, Signaled(9), &[("a", Passed, ""), ("", Incomplete, "it ended by signal 9")]);
         check("TAP version 13\n1..1\nnot ok 1 a\n", Exited(1), &[("a", Failed, "")]);

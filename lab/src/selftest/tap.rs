@@ -15,15 +15,19 @@ pub(super) struct Tap {
     skipped: Option<String>,
     /// The reason in `Bail out! why`.
     bail: Option<String>,
+    /// The counts of passed results and expected failures in `# Totals:`.
+    totals: Option<[usize; 2]>,
     /// The first result whose number does not match its position.
     misnumbered: Option<String>,
 }
 
 /// Directives after a `#`, and the outcome of a result with one; `None` does not change it. `UNRESOLVED`
 /// is specific to ftracetest, and follows `not ok`.
-const DIRECTIVES: [(&str, Option<Outcome>); 6] = [
+const DIRECTIVES: [(&str, Option<Outcome>); 8] = [
     ("SKIP", Some(Outcome::Skipped)),
     ("UNRESOLVED", Some(Outcome::Skipped)),
+    ("UNSUPPORTED", Some(Outcome::Skipped)),
+    ("UNTESTED", Some(Outcome::Skipped)),
     ("XFAIL", Some(Outcome::ExpectedFailure)),
     ("TODO", Some(Outcome::ExpectedFailure)),
     ("XPASS", Some(Outcome::Failed)),
@@ -52,6 +56,8 @@ pub(super) fn parse(text: &str) -> Tap {
             tap.take_plan(plan);
         } else if let Some((passed, rest)) = result_line(line) {
             tap.take_result(passed, rest, &std::mem::take(&mut said));
+        } else if let Some(totals) = line.strip_prefix("# Totals: ") {
+            tap.totals = Some(["pass:", "xfail:"].map(|name| count(totals, name)));
         } else {
             let line = line.trim_start_matches('#');
             if said.chars().count() < DETAIL_MAX && !line.trim().is_empty() {
@@ -61,6 +67,12 @@ pub(super) fn parse(text: &str) -> Tap {
         }
     }
     tap
+}
+
+/// Parses the number after `name` among words such as `pass:3`; 0 if there is none.
+fn count(totals: &str, name: &str) -> usize {
+    let number = totals.split(' ').find_map(|word| word.strip_prefix(name)?.trim().parse().ok());
+    number.unwrap_or(0)
 }
 
 /// Splits a line into `ok` or `not ok` and the rest.
@@ -117,6 +129,14 @@ impl Tap {
         }
         if let Some(misnumbered) = &self.misnumbered {
             return Some(misnumbered.clone());
+        }
+        let counted = [Outcome::Passed, Outcome::ExpectedFailure]
+            .map(|outcome| self.results.iter().filter(|result| result.outcome == outcome).count());
+        if let Some([passed, expected]) = self.totals.filter(|totals| *totals != counted) {
+            let [found, also] = counted;
+            return Some(format!(
+                "it counted {passed} passed and {expected} xfailed results, but printed {found} and {also}"
+            ));
         }
         match self.plan {
             None => Some("it printed no plan `1..N`".to_owned()),
@@ -203,6 +223,23 @@ mod tests {
             "TAP version 13\n1..2\nok 1 a\nBail out! no memory\nok 2 b\n",
             &one,
             Some("it bailed out: no memory"),
+        );
+    }
+
+    #[test]
+    fn a_result_that_was_not_tested_is_skipped() {
+        use Outcome::{Passed, Skipped};
+        check(
+            "TAP version 13\n1..4\nok 1 a\nok 2 b # UNSUPPORTED\nok 3 c # untested: no\n\
+             not ok 4 d # UNRESOLVED\n# Totals: pass:1 fail:0 xfail:0 xpass:0 skip:2 error:1\n",
+            &[("a", Passed, ""), ("b", Skipped, ""), ("c", Skipped, "no"), ("d", Skipped, "")],
+            None,
+        );
+        // The program counts them.
+        check(
+            "TAP version 13\n1..2\nok 1 a\nok 2 b\n# Totals: pass:1 fail:0 xfail:0 xpass:0 skip:1 error:0\n",
+            &[("a", Passed, ""), ("b", Passed, "")],
+            Some("it counted 1 passed and 0 xfailed results, but printed 2 and 0"),
         );
     }
 
