@@ -14,6 +14,7 @@ mod enabled;
 mod evidence;
 mod facts;
 mod files;
+mod formats;
 mod hooks;
 mod inspect;
 mod install;
@@ -189,13 +190,19 @@ impl Recorder<'_> {
             if matches!(step.value, Step::Write(_) | Step::Unload(_) | Step::Shell(_)) {
                 self.traced.drain(false)?;
             }
+            self.traced.mark()?;
             let started = Instant::now();
             let (result, ended) = self.step(number, &step.value);
             let seconds = started.elapsed().as_secs_f64();
             recording.steps.push(StepResult { text: step.text.clone(), seconds, ..result });
             ended?;
-            if matches!(step.value, Step::Write(_) | Step::Load(_) | Step::LoadModule(_)) {
-                self.traced.learn_formats()?;
+            match step.value {
+                Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => {
+                    self.traced.learn_formats(true)?;
+                }
+                // A program may define user events.
+                Step::Write(_) | Step::Workload(_) => self.traced.learn_formats(false)?,
+                _ => {}
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! everything that is needed to decode them.
 
 use super::{
+    formats::{Formats, Renumbered},
     link::{CHUNK, Link, unexpected},
     symbols::Symbols,
 };
@@ -12,7 +13,7 @@ use crate::{
     scenario::TraceSetup,
 };
 use protocol::{Reply, Request};
-use std::{collections::BTreeMap, io, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 use trace::dat::{TracefsFiles, Writer};
 
 /// The maximum size of the pages in one reply while the guest writes to the buffer, in bytes.
@@ -29,9 +30,6 @@ struct Tape {
     instance: Option<String>,
     writer: Writer,
     header_page: String,
-    /// `SYSTEM:NAME` to the format of every event that was ever enabled: a dynamic event may be
-    /// removed before the trace is read.
-    formats: BTreeMap<String, String>,
 }
 
 /// A guest whose trace is recorded while it works.
@@ -39,12 +37,15 @@ pub(super) struct Traced<'a> {
     pub(super) link: Link<'a>,
     /// One per tracing instance, while the trace is recorded.
     tapes: Vec<Tape>,
+    /// Of every event that was ever enabled in one of them: an event of one instance that leaks into another
+    /// is decoded there.
+    formats: Formats,
 }
 
 impl<'a> Traced<'a> {
     /// A guest whose trace is not recorded yet.
     pub(super) fn new(link: Link<'a>) -> Traced<'a> {
-        Traced { link, tapes: Vec::new() }
+        Traced { link, tapes: Vec::new(), formats: Formats::default() }
     }
 
     /// Opens a tape in `directory` for each tracing instance and starts tracing.
@@ -58,9 +59,9 @@ impl<'a> Traced<'a> {
             // The page layout is the guest's word.
             let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?.limit(max_bytes);
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
-            self.tapes.push(Tape { instance, writer, header_page, formats: BTreeMap::new() });
+            self.tapes.push(Tape { instance, writer, header_page });
         }
-        self.learn_formats()?;
+        self.learn_formats(false)?;
         self.each_instance(|instance| Request::StartTrace { instance }, "tracing to start")
     }
 
@@ -75,9 +76,24 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    /// Reads the formats of enabled events that were not enabled before.
-    pub(super) fn learn_formats(&mut self) -> Result<(), Death> {
-        self.tapes.iter_mut().try_for_each(|tape| tape.learn_formats(&mut self.link))
+    /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
+    /// been loaded or unloaded.
+    pub(super) fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
+        let mut enabled = BTreeSet::new();
+        for tape in &self.tapes {
+            enabled.extend(self.link.text(&tape.below("set_event"))?.lines().map(str::to_owned));
+        }
+        for Renumbered { guest, before, now } in self.formats.learn(&mut self.link, &enabled, modules)? {
+            for tape in &mut self.tapes {
+                tape.writer.renumber(guest, before, now).map_err(Death::Lab)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the beginning of a step: what is read from now on may be of events that the step redefines.
+    pub(super) fn mark(&mut self) -> Result<(), Death> {
+        self.tapes.iter_mut().try_for_each(|tape| tape.writer.mark()).map_err(Death::Lab)
     }
 
     /// Reads the ring buffers: some of each while the guest writes to it, all of it `to_the_end`.
@@ -95,13 +111,10 @@ impl<'a> Traced<'a> {
     pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<bool, Death> {
         self.pause()?;
         self.drain(true)?;
-        self.learn_formats()?;
-        // An event of one instance that leaks into another is decoded there.
-        let known: BTreeMap<_, _> = self.tapes.iter().flat_map(|tape| tape.formats.clone()).collect();
-        self.tapes.iter_mut().for_each(|tape| tape.formats = known.clone());
+        self.learn_formats(true)?;
         let cut = self.tapes.iter().any(|tape| tape.writer.is_cut());
         for tape in std::mem::take(&mut self.tapes) {
-            let files = tape.tracefs_files(&mut self.link, symbols.kallsyms()?)?;
+            let files = tape.tracefs_files(&mut self.link, &self.formats, symbols.kallsyms()?)?;
             tape.writer.finish(&files).map_err(Death::Lab)?;
         }
         Ok(cut)
@@ -117,20 +130,6 @@ impl Tape {
     /// Returns the path of a file of the tracing instance.
     fn below(&self, file: &str) -> String {
         below(self.instance.as_deref(), file)
-    }
-
-    fn learn_formats(&mut self, link: &mut Link<'_>) -> Result<(), Death> {
-        let enabled = link.text(&self.below("set_event"))?;
-        let new: Vec<&str> = enabled.lines().filter(|event| !self.formats.contains_key(*event)).collect();
-        let path = |event: &&str| format!("events/{}/format", event.replacen(':', "/", 1));
-        let paths: Vec<String> = new.iter().map(path).collect();
-        let mut texts = link.files(&paths)?;
-        for (event, path) in new.into_iter().zip(paths) {
-            if let Some(text) = texts.remove(&path) {
-                self.formats.insert(event.to_owned(), text);
-            }
-        }
-        Ok(())
     }
 
     fn drain(&mut self, link: &mut Link<'_>, to_the_end: bool) -> Result<(), Death> {
@@ -158,7 +157,12 @@ impl Tape {
     }
 
     /// Reads the content of a `trace.dat` besides the pages.
-    fn tracefs_files(&self, link: &mut Link<'_>, kallsyms: String) -> Result<TracefsFiles, Death> {
+    fn tracefs_files(
+        &self,
+        link: &mut Link<'_>,
+        formats: &Formats,
+        kallsyms: String,
+    ) -> Result<TracefsFiles, Death> {
         let own = match link.call(&Request::ListDirectory { path: "events/ftrace".into() })? {
             Reply::Names(names) => names,
             other => return Err(unexpected("ftrace's own events", &other)),
@@ -171,12 +175,11 @@ impl Tape {
         let mut stats_texts = link.files(&stats)?;
         let stats =
             (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
-        let system = |event: &str| event.split(':').next().unwrap_or_default().to_owned();
         Ok(TracefsFiles {
             header_page: self.header_page.clone(),
             header_event: link.text("events/header_event")?,
             ftrace_formats,
-            event_formats: self.formats.iter().map(|(event, text)| (system(event), text.clone())).collect(),
+            event_formats: formats.texts(),
             kallsyms,
             printk_formats: link.text("printk_formats")?,
             saved_cmdlines: link.text("saved_cmdlines")?,

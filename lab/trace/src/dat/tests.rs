@@ -5,6 +5,7 @@ use crate::{Item, Trace, metadata::RawMetadata};
 use anyhow::Result;
 use proptest::prelude::*;
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::Write,
     ops::ControlFlow,
@@ -315,6 +316,46 @@ fn pages_beyond_the_limit_are_losses() -> Result<()> {
         let losses: Vec<_> = found.iter().filter(|line| line.contains("lost: None")).collect();
         assert!(cut && losses.len() == cut_cpus && found.len() < all.len(), "{losses:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn an_event_is_renumbered_from_its_redefinition_on() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("trace.dat");
+    let (texts, pages) = parts(&fixture("kprobes.dat"))?;
+    let metadata = Trace::open(&fixture("kprobes.dat"))?;
+    let id = metadata.metadata().formats().iter().find(|format| format.group() == "kprobes").unwrap().id();
+    // How many records have which number, after the pages of CPU 0, the mark, and those of CPU 1.
+    let numbers = |changes: &[(Option<u16>, u16)]| -> Result<BTreeMap<(u32, u16), u64>> {
+        let mut writer = Writer::create(&path, &texts.header_page, u32::try_from(pages.len())?)?;
+        writer.append(0, &pages[0])?;
+        writer.mark()?;
+        let (first, others) = changes.split_first().unwrap();
+        writer.renumber(id, first.0, first.1)?;
+        writer.append(1, &pages[1])?;
+        for (before, now) in others {
+            writer.renumber(id, *before, *now)?;
+        }
+        writer.finish(&files(&texts))?;
+        let mut numbers = BTreeMap::new();
+        Trace::open(&path)?.for_each(|item| {
+            if let Item::Event(event) = item {
+                let number = u16::from_le_bytes(*event.data().first_chunk().unwrap());
+                *numbers.entry((event.cpu, number)).or_default() += 1;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        numbers.retain(|(_, number), _| [0, id, 65535].contains(number));
+        Ok(numbers)
+    };
+    let all = numbers(&[(None, id)])?;
+    let (zero, one) = (all[&(0, id)], all[&(1, id)]);
+    assert_eq!(numbers(&[(Some(id), 65535)])?, BTreeMap::from([((0, id), zero), ((1, 65535), one)]));
+    assert_eq!(numbers(&[(Some(id), 0)])?, BTreeMap::from([((0, id), zero), ((1, 0), one)]));
+    // Between the mark and the redefinition, a record may be of either.
+    let changes = [(Some(id), 65535), (Some(65535), id)];
+    assert_eq!(numbers(&changes)?, BTreeMap::from([((0, id), zero), ((1, 0), one)]));
     Ok(())
 }
 

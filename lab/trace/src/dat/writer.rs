@@ -6,12 +6,13 @@
 //! appears under its name complete or not at all.
 
 use super::{CPUS_MAX, MAGIC, option};
-use crate::page::PageLayout;
+use crate::page::{Page, PageLayout};
 use anyhow::{Context, Result, bail};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, BufWriter, Seek, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -55,6 +56,10 @@ pub struct Writer {
     max_bytes: u64,
     /// The CPUs with pages that were left out.
     cut: BTreeSet<u32>,
+    /// Numbers of events, and those that their records get instead.
+    numbers: BTreeMap<u16, u16>,
+    /// The size of the pages of each CPU at the last mark.
+    marks: Vec<u64>,
 }
 
 impl Writer {
@@ -71,7 +76,17 @@ impl Writer {
         };
         let spools = (0..cpus).map(|_| None).collect();
         let path = path.to_owned();
-        Ok(Writer { path, directory, layout, spools, bytes: 0, max_bytes: u64::MAX, cut: BTreeSet::new() })
+        Ok(Writer {
+            path,
+            directory,
+            layout,
+            spools,
+            bytes: 0,
+            max_bytes: u64::MAX,
+            cut: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            marks: vec![0; cpus as usize],
+        })
     }
 
     /// Limits the size of the pages. From the first that exceed it, all are left out, and the trace says for
@@ -106,7 +121,7 @@ impl Writer {
         let Some(spool) = self.spools.get_mut(cpu as usize) else {
             bail!("pages from CPU {cpu}, but the machine has {cpus} CPUs");
         };
-        let lost;
+        let (lost, mut renumbered);
         let pages = if self.bytes.saturating_add(pages.len() as u64) > self.max_bytes {
             // Smaller ones must not follow what was left out.
             self.max_bytes = 0;
@@ -115,7 +130,15 @@ impl Writer {
             &lost
         } else {
             self.bytes += pages.len() as u64;
-            pages
+            if self.numbers.is_empty() {
+                pages
+            } else {
+                renumbered = pages.to_vec();
+                for page in renumbered.chunks_exact_mut(size) {
+                    renumber(&self.layout, page, &self.numbers);
+                }
+                &renumbered
+            }
         };
         let file = match spool {
             Some(file) => file,
@@ -126,6 +149,39 @@ impl Writer {
         file.write_all(pages)
             .with_context(|| format!("cannot write to a temporary file in `{}`", self.directory.display()))?;
         Ok(used)
+    }
+
+    /// Marks the place after the pages added so far.
+    pub fn mark(&mut self) -> Result<()> {
+        for (mark, spool) in self.marks.iter_mut().zip(&self.spools) {
+            let Some(spool) = spool else { continue };
+            *mark = spool.metadata().context("cannot get the size of the pages")?.len();
+        }
+        Ok(())
+    }
+
+    /// Gives records of the event number `guest` the number `now` from now on, because another event has it.
+    /// Those after the mark, with the number `before`, may be records of either event: they get the number 0,
+    /// which no event has, unless there is no event now.
+    pub fn renumber(&mut self, guest: u16, before: Option<u16>, now: u16) -> Result<()> {
+        if guest == now {
+            self.numbers.remove(&guest);
+        } else {
+            self.numbers.insert(guest, now);
+        }
+        let Some(before) = before.filter(|before| *before != 0 && now != 0) else { return Ok(()) };
+        let unknown = BTreeMap::from([(before, 0)]);
+        let mut page = vec![0; self.layout.size()];
+        for (spool, mark) in self.spools.iter().zip(&self.marks) {
+            let Some(file) = spool else { continue };
+            let end = file.metadata().context("cannot get the size of the pages")?.len();
+            for at in (*mark..end).step_by(page.len()) {
+                file.read_exact_at(&mut page, at).context("cannot read a page again")?;
+                renumber(&self.layout, &mut page, &unknown);
+                file.write_all_at(&page, at).context("cannot write a page again")?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the number of bytes of pages added so far.
@@ -192,6 +248,17 @@ impl Writer {
         }
         out.flush()?;
         Ok(())
+    }
+}
+
+/// Replaces the numbers of events in a page. Leaves the rest of a corrupt one to the reader.
+fn renumber(layout: &PageLayout, page: &mut [u8], numbers: &BTreeMap<u16, u16>) {
+    let Ok(Page { mut cursor, .. }) = layout.page(page) else { return };
+    while let Ok(Some(record)) = cursor.next(page) {
+        let Some(id) = page.get_mut(record.payload).and_then(|payload| payload.first_chunk_mut()) else {
+            continue;
+        };
+        *id = numbers.get(&u16::from_le_bytes(*id)).map_or(*id, |number| number.to_le_bytes());
     }
 }
 
