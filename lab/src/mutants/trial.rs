@@ -89,7 +89,7 @@ impl<'a> Trials<'a> {
         noticed
     }
 
-    /// Runs the scenario that should notice it, then those of the same area, then all others.
+    /// Runs the scenario that should notice it, then those of the same area, then all others, cheap ones first.
     fn noticed(&mut self, mutant: &Mutant, kernel: &Kernel) -> Result<Outcome> {
         self.options.results = self.results.join(&mutant.name);
         if self.options.results.exists() {
@@ -97,13 +97,14 @@ impl<'a> Trials<'a> {
         }
         let expected = mutant.scenario.as_deref().unwrap_or_default();
         let area = expected.split('/').next().unwrap_or_default();
-        let distance = |name: &str| match name {
-            _ if name == expected => 0,
-            _ if name.split('/').next() == Some(area) => 1,
+        let turn = |file: &ScenarioFile, scenario: &Scenario| match file.name.as_str() {
+            name if name == expected => 0,
+            _ if !scenario.is_restored() || scenario.exclusive => 3,
+            name if name.split('/').next() == Some(area) => 1,
             _ => 2,
         };
-        for wanted in 0..3 {
-            let scenarios = self.scenarios.iter().filter(|(file, _)| distance(&file.name) == wanted);
+        for now in 0..=3 {
+            let scenarios = self.scenarios.iter().filter(|(file, scenario)| turn(file, scenario) == now);
             let mut left: Vec<_> = scenarios.cloned().collect();
             while !left.is_empty() {
                 let ran = self.run(kernel, left.clone())?;
