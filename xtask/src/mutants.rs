@@ -94,7 +94,10 @@ fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {
             None => format!("UNNOTICED  {}: {}", mutant.name, mutant.breaks),
         },
         Outcome::Stale => {
-            format!("STALE      {}: `{}` does not have `before` once; mend the list", mutant.name, mutant.file)
+            format!(
+                "STALE      {}: `{}` does not have `before` once; mend the list",
+                mutant.name, mutant.file
+            )
         }
         Outcome::NotBuilt { reason } => {
             format!("NOT BUILT  {}: {}", mutant.name, printable(reason))

@@ -58,19 +58,26 @@ impl Mutant {
             let plain = name.split('/').all(|part| check_name(part).is_ok());
             // That of a matrix has its cells below its name.
             let file = scenarios.join(format!("{name}.yaml"));
-            plain && (file.is_file() || file.parent().is_some_and(|parent| parent.with_extension("yaml").is_file()))
+            plain
+                && (file.is_file()
+                    || file.parent().is_some_and(|parent| parent.with_extension("yaml").is_file()))
         };
         if let Err(error) = check_name(&self.name) {
             return Some(error.to_string());
         }
         if !is_below || is_in_modules {
-            return Some(format!("has the file `{}`, expected one of the kernel tree, outside of `include`", self.file));
+            return Some(format!(
+                "has the file `{}`, expected one of the kernel tree, outside of `include`",
+                self.file
+            ));
         }
         if self.before.trim().is_empty() || self.before == self.after {
             return Some("changes nothing".to_owned());
         }
         match (&self.scenario, &self.unnoticed) {
-            (Some(name), None) if !has_scenario(name) => Some(format!("names `{name}`, which is no scenario")),
+            (Some(name), None) if !has_scenario(name) => {
+                Some(format!("names `{name}`, which is no scenario"))
+            }
             (Some(_), None) | (None, Some(_)) => None,
             _ => Some("has none or both of `scenario` and `unnoticed`".to_owned()),
         }
@@ -80,9 +87,8 @@ impl Mutant {
 /// Reads all mutants of the checkout at `root`, in the order of files and of their lists.
 pub fn load(root: &Path) -> Result<Vec<Mutant>> {
     let directory = root.join("kernels/mutants");
-    let mut files: Vec<PathBuf> = fs::read_dir(&directory)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&directory)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.retain(|path| path.extension().is_some_and(|kind| kind == "yaml"));
     files.sort();
     let (mut all, mut names) = (Vec::new(), BTreeSet::new());

@@ -18,7 +18,10 @@ pub fn page(mutants: &[Mutant]) -> String {
     let mut page = format!("{INTRODUCTION}\n{noticed} of {} are noticed: {percent} %.\n", mutants.len());
     for area in mutants.chunk_by(|a, b| a.area == b.area) {
         let name = area.first().map_or("", |mutant| &mutant.area);
-        let _ = writeln!(page, "\n## {name}\n\n| defect | file | what it breaks | noticed by |\n|---|---|---|---|");
+        let _ = writeln!(
+            page,
+            "\n## {name}\n\n| defect | file | what it breaks | noticed by |\n|---|---|---|---|"
+        );
         for Mutant { name, file, breaks, scenario, unnoticed, .. } in area {
             let by = match (scenario, unnoticed) {
                 (Some(scenario), _) => format!("`{scenario}`"),

@@ -58,7 +58,7 @@ fn wrong(errno: &Errno, pointed: &PointedAt, message: &str, written: &Reply, log
     };
     // After the time and the parser's name.
     let entry = entry_of(&log, &command)
-        .map(|entry| entry.split_once(" error: ").map_or(entry.clone(), |(_, entry)| entry.to_owned()))
+        .map(|entry| entry.split_once(": error: ").map_or(entry.clone(), |(_, entry)| entry.to_owned()))
         .map(|entry| entry.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"));
     let caret = format!("{:1$}^", "", COMMAND.len() + pointed.place);
     // The kernel joins the words of the command again.
@@ -86,6 +86,12 @@ mod tests {
             assert_eq!(found.as_deref(), expect, "{command}");
         };
         check("p ^nope", "Bad symbol", refused(22), None);
+        // The name of a parser may end like the word after it.
+        let filter = "[    1.5] event filter parse error: error: Too few '('\n  Command: a)\n            ^\n";
+        let log_of_filter = Reply::Data(filter.as_bytes().to_vec());
+        let pointed = PointedAt::from_text("a^)").unwrap();
+        let found = wrong(&Errno::EINVAL, &pointed, "Too few '('", &refused(22), &log_of_filter);
+        assert_eq!(found, None);
         check(
             "p^ nope",
             "Bad symbol",
