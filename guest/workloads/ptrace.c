@@ -21,11 +21,12 @@
 #include "tracee.h"
 
 static const char usage[] =
-	"Usage: ptrace attach|seize|interrupt|syscall|replace|refused\n"
+	"Usage: ptrace attach|seize|interrupt|exitkill|syscall|replace|refused\n"
 	"\n"
 	"attach      stops a child, then detaches from it\n"
 	"seize       traces a child without stopping it\n"
 	"interrupt   does that, then stops it\n"
+	"exitkill    lets the tracer of a child exit, without and with PTRACE_O_EXITKILL\n"
 	"syscall     stops a child at entry and exit of each of its system calls\n"
 	"replace     replaces a system call by another\n"
 	"refused     tries to trace tasks that cannot be traced\n";
@@ -148,6 +149,41 @@ static int interrupt(void)
 	return EXIT_SUCCESS;
 }
 
+/* Has a process trace the child and exit. */
+static void trace_until_exit(const struct child *child, uintptr_t options)
+{
+	pid_t tracer = fork();
+	int status;
+
+	switch (tracer) {
+	case -1:
+		err(EXIT_FAILURE, "fork");
+	case 0:
+		trace(PTRACE_SEIZE, child->pid, 0, options);
+		_exit(EXIT_SUCCESS);
+	}
+	status = wait_for(tracer);
+	if (status)
+		errx(EXIT_FAILURE, "the tracer ended with status %#x", status);
+}
+
+static int exitkill(void)
+{
+	struct child child = start();
+
+	trace_until_exit(&child, 0);
+	printf("seized without PTRACE_O_EXITKILL\n");
+	call(&child);
+	printf("answers again\n");
+	finish(&child);
+	child = start();
+	trace_until_exit(&child, PTRACE_O_EXITKILL);
+	printf("seized with PTRACE_O_EXITKILL\n");
+	/* If the child is still alive, it reads the end of file and exits. */
+	finish(&child);
+	return EXIT_SUCCESS;
+}
+
 static void part_syscalls(void)
 {
 	/* One that succeeds, one that fails, and one that does not return. */
@@ -252,6 +288,7 @@ static const struct way ways[] = {
 	{ "attach", attach },
 	{ "seize", seize },
 	{ "interrupt", interrupt },
+	{ "exitkill", exitkill },
 	{ "syscall", syscall_stops },
 	{ "replace", replace },
 	{ "refused", refused },
