@@ -23,6 +23,18 @@ pub(super) fn check(spec: &KernelSpec, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Adds the bugs of `other`, the kernel that `bugs_of` names.
+pub(super) fn add(spec: &mut KernelSpec, other: KernelSpec) -> Result<(), String> {
+    if other.bugs_of.is_some() {
+        // The reader of one file would have to follow a chain of them.
+        return Err(format!("bugs_of names `{}`, which has `bugs_of` itself", other.name));
+    }
+    for (scenario, says) in other.bugs {
+        spec.bugs.entry(scenario).or_insert(says);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +61,26 @@ mod tests {
         check("../scenarios/bugs/one: x", "bugs has `../scenarios/bugs/one`");
         check("bugs//one: x", "bugs has `bugs//one`");
         check("bugs/one: ' '", "bugs.bugs/one is empty");
+    }
+
+    #[test]
+    fn a_kernel_has_the_bugs_of_another() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("kernels")).unwrap();
+        let write = |name: &str, rest: &str| {
+            let text = format!("summary: s\nfragments: [base]\nsource: {{ tree: /linux }}\n{rest}\n");
+            fs::write(root.path().join(format!("kernels/{name}.yaml")), text).unwrap();
+        };
+        write("a", "bugs: { bugs/one: says so, bugs/two: says so }");
+        write("b", "bugs_of: a\nbugs: { bugs/two: differently, bugs/three: too }");
+        write("c", "bugs_of: b");
+        write("d", "bugs_of: ../a");
+        let load = |name| KernelSpec::load(root.path(), name).map_err(|error| error.to_string());
+        let loaded = load("b").unwrap();
+        let bugs: Vec<_> = loaded.bugs.iter().map(|(name, says)| (name.as_str(), says.as_str())).collect();
+        assert_eq!(bugs, [("bugs/one", "says so"), ("bugs/three", "too"), ("bugs/two", "differently")]);
+        assert_eq!(loaded.files()[..2], ["b.yaml", "a.yaml"]);
+        assert!(load("c").unwrap_err().contains("bugs_of names `b`, which has `bugs_of` itself"));
+        assert!(load("d").unwrap_err().contains("../a"));
     }
 }

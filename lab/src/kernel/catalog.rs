@@ -16,8 +16,17 @@ const FILE_LIMIT_BYTES: u64 = 64 * 1024;
 impl KernelSpec {
     /// Reads `kernels/NAME.yaml` below `root`, the checkout.
     pub fn load(root: &Path, name: &str) -> Result<KernelSpec, SpecError> {
+        let mut spec = KernelSpec::read(root, name)?;
+        if let Some(other) = &spec.bugs_of {
+            let other = KernelSpec::read(root, other)?;
+            bugs::add(&mut spec, other).map_err(|cause| SpecError::Invalid { path: path(root, name), cause })?;
+        }
+        Ok(spec)
+    }
+
+    fn read(root: &Path, name: &str) -> Result<KernelSpec, SpecError> {
         check_name(name)?;
-        let path = directory(root).join(format!("{name}.yaml"));
+        let path = path(root, name);
         let text = read_capped(&path, FILE_LIMIT_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => SpecError::Unknown {
                 name: name.to_owned(),
@@ -33,6 +42,10 @@ impl KernelSpec {
         });
         spec.map_err(|cause| SpecError::Invalid { path, cause })
     }
+}
+
+fn path(root: &Path, name: &str) -> PathBuf {
+    directory(root).join(format!("{name}.yaml"))
 }
 
 /// Reads every kernel description below `root`, the checkout, sorted by name.

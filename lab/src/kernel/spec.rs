@@ -12,6 +12,7 @@
 //! opt_in: true                          # optional: left out of `--kernel all`
 //! bugs:                                 # optional: known failures, each with part of its text
 //!   bugs/watchpoint-length: "watched 12 13 14 15"
+//! bugs_of: "6.12"                       # optional: it also has the known bugs of this kernel
 //! ```
 //!
 //! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
@@ -57,6 +58,9 @@ pub struct KernelSpec {
     /// failure gives.
     #[serde(default)]
     pub bugs: BTreeMap<String, String>,
+    /// A kernel whose known bugs it has, too; [`KernelSpec::load`] adds them to `bugs`.
+    #[serde(default)]
+    pub bugs_of: Option<String>,
 }
 
 /// The origin of a kernel's source.
@@ -259,11 +263,13 @@ pub enum SpecError {
 }
 
 impl KernelSpec {
-    /// Returns the files below `kernels/` that define it: the description, its fragments and its patches.
+    /// Returns the files below `kernels/` that define it: the description, that of the kernel whose bugs it has,
+    /// its fragments and its patches.
     pub fn files(&self) -> Vec<String> {
         let fragments = self.fragments.iter().map(|fragment| format!("{fragment}.config"));
         let patches = self.patches.iter().map(|patch| format!("patches/{patch}.patch"));
-        [format!("{}.yaml", self.name)].into_iter().chain(fragments).chain(patches).collect()
+        let descriptions = [&self.name].into_iter().chain(&self.bugs_of).map(|name| format!("{name}.yaml"));
+        descriptions.chain(fragments).chain(patches).collect()
     }
 
     /// Parses the description `name` and checks what it says by itself.
