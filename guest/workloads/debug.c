@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +20,15 @@
 #include "arguments.h"
 #include "tracee.h"
 
+/* Only after the headers of libc, parts of which it defines again. */
+#include <asm/ptrace.h>
+
 static const char usage[] =
-	"Usage: debug singlestep|breakpoint|peek\n"
+	"Usage: debug singlestep|breakpoint|watchpoint|peek\n"
 	"\n"
 	"singlestep  stops a child after each instruction of a function\n"
 	"breakpoint  puts a BRK into a function, and removes it when it is hit\n"
+	"watchpoint  watches some of eight bytes while a child writes to each of them\n"
 	"peek        reads and changes a page that its owner may only read\n";
 
 /* BRK #0, the breakpoint of debuggers. */
@@ -160,6 +165,66 @@ static int breakpoint(void)
 	return EXIT_SUCCESS;
 }
 
+static volatile unsigned char bytes[8] __attribute__((aligned(8)));
+
+static void part_writes(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = 1;
+}
+
+/* Watches writes to the bytes of the mask; none removes the watchpoint. */
+static void watch(pid_t pid, uint32_t mask)
+{
+	/* Of an unprivileged store; see DBGWCR_EL1. */
+	const uint32_t control = mask ? mask << 5 | 2 << 3 | 2 << 1 | 1 : 0;
+	struct user_hwdebug_state state = {
+		.dbg_regs = { { .addr = (uintptr_t)bytes, .ctrl = control } },
+	};
+	struct iovec iov = {
+		.iov_base = &state,
+		.iov_len = offsetof(struct user_hwdebug_state, dbg_regs[1]),
+	};
+
+	trace(PTRACE_SETREGSET, pid, NT_ARM_HW_WATCH, (uintptr_t)&iov);
+}
+
+static void tell_writes(uint32_t mask)
+{
+	pid_t pid = start_traced(nothing, part_writes);
+	siginfo_t info;
+	int status;
+
+	printf("watched %#" PRIx32 ":", mask);
+	for (;;) {
+		watch(pid, mask);
+		trace(PTRACE_CONT, pid, 0, 0);
+		status = wait_for(pid);
+		if (!WIFSTOPPED(status))
+			break;
+		expect_stop(status, SIGTRAP);
+		trace(PTRACE_GETSIGINFO, pid, 0, (uintptr_t)&info);
+		printf(" %td", (uintptr_t)info.si_addr - (uintptr_t)bytes);
+		/* The write itself is still to come. */
+		watch(pid, 0);
+		trace(PTRACE_SINGLESTEP, pid, 0, 0);
+		expect_stop(wait_for(pid), SIGTRAP);
+	}
+	printf("\n");
+}
+
+static int watchpoint(void)
+{
+	static const uint32_t masks[] = { 0x01, 0x20, 0x80, 0x0c, 0xf0, 0xff };
+	size_t i;
+
+	for (i = 0; i < sizeof(masks) / sizeof(*masks); i++)
+		tell_writes(masks[i]);
+	return EXIT_SUCCESS;
+}
+
 /* Two pages at the same address in both processes; the child unmaps the second. */
 static volatile uint64_t *pages;
 static long page_size;
@@ -201,6 +266,7 @@ static int peek_and_poke(void)
 static const struct way ways[] = {
 	{ "singlestep", singlestep },
 	{ "breakpoint", breakpoint },
+	{ "watchpoint", watchpoint },
 	{ "peek", peek_and_poke },
 };
 

@@ -21,12 +21,13 @@
 #include "tracee.h"
 
 static const char usage[] =
-	"Usage: ptrace attach|seize|interrupt|exitkill|syscall|replace|refused\n"
+	"Usage: ptrace attach|seize|interrupt|exitkill|signals|syscall|replace|refused\n"
 	"\n"
 	"attach      stops a child, then detaches from it\n"
 	"seize       traces a child without stopping it\n"
 	"interrupt   does that, then stops it\n"
 	"exitkill    lets the tracer of a child exit, without and with PTRACE_O_EXITKILL\n"
+	"signals     looks at the signals that wait for a child\n"
 	"syscall     stops a child at entry and exit of each of its system calls\n"
 	"replace     replaces a system call by another\n"
 	"refused     tries to trace tasks that cannot be traced\n";
@@ -184,6 +185,50 @@ static int exitkill(void)
 	return EXIT_SUCCESS;
 }
 
+static void block_signal(void)
+{
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGRTMIN);
+	if (sigprocmask(SIG_BLOCK, &blocked, NULL))
+		err(EXIT_FAILURE, "sigprocmask");
+}
+
+/* Prints the values of up to `count` signals that wait for the child, from number `from` on. */
+static void tell_signals(pid_t pid, uint64_t from, int32_t count)
+{
+	struct __ptrace_peeksiginfo_args which = { .off = from, .nr = count };
+	siginfo_t infos[4];
+	long i, found;
+
+	which.flags = PTRACE_PEEKSIGINFO_SHARED;
+	found = ptrace(PTRACE_PEEKSIGINFO, pid, &which, infos);
+	if (found == -1)
+		err(EXIT_FAILURE, "PTRACE_PEEKSIGINFO");
+	printf("%ld from %" PRIu64 " on:", found, from);
+	for (i = 0; i < found; i++)
+		printf(" %d", infos[i].si_signo == SIGRTMIN ? infos[i].si_value.sival_int : -1);
+	printf("\n");
+}
+
+static int signals(void)
+{
+	pid_t pid = start_traced(block_signal, nothing);
+	union sigval value;
+
+	for (value.sival_int = 1; value.sival_int <= 4; value.sival_int++)
+		if (sigqueue(pid, SIGRTMIN, value))
+			err(EXIT_FAILURE, "sigqueue");
+	tell_signals(pid, 0, 4);
+	tell_signals(pid, 1, 2);
+	tell_signals(pid, 3, 4);
+	tell_signals(pid, 4, 4);
+	trace(PTRACE_CONT, pid, 0, 0);
+	expect_end(pid);
+	return EXIT_SUCCESS;
+}
+
 static void part_syscalls(void)
 {
 	/* One that succeeds, one that fails, and one that does not return. */
@@ -289,6 +334,7 @@ static const struct way ways[] = {
 	{ "seize", seize },
 	{ "interrupt", interrupt },
 	{ "exitkill", exitkill },
+	{ "signals", signals },
 	{ "syscall", syscall_stops },
 	{ "replace", replace },
 	{ "refused", refused },

@@ -155,10 +155,8 @@ impl<'a> Trials<'a> {
         self.prepared.replace_kernels(kernel.clone(), &self.lab.progress);
         let mut reporter = Reporter::new(&self.lab.progress);
         let (ran, directory) = run(&self.prepared, &self.options, |event| reporter.draw(&event))?;
-        for passed in ran.scenarios.iter().filter(|result| result.status.is_good()) {
-            if !passed.directory.is_empty() {
-                fs::remove_dir_all(directory.join(&passed.directory))?;
-            }
+        for passed in ran.scenarios.iter().filter(|result| result.status == Status::Passed) {
+            fs::remove_dir_all(directory.join(&passed.directory))?;
         }
         Ok(ran.scenarios)
     }
