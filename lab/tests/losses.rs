@@ -86,3 +86,35 @@ fn the_buffer_that_is_named_holds_all() {
     let (status, outcomes) = judge(&lossy("on").replace("buffer_kb: 4", &format!("buffer_kb: {size}")));
     assert_eq!(status, Status::Passed, "{outcomes:#?}");
 }
+
+/// A change of the tracer clears the buffer and its counters.
+#[test]
+fn events_that_were_lost_before_a_reset_are_not_forgotten() {
+    let reset = "  - write: current_tracer\n    text: nop\nexpect:";
+    for overwrite in ["on", "off"] {
+        check(&lossy(overwrite).replace("expect:", reset));
+    }
+}
+
+#[test]
+fn events_that_something_else_read_are_lost() {
+    let check = |event: &str, directory: &str| {
+        let (status, outcomes) = judge(&format!(
+            "summary: events are read by someone else
+trace:
+  events: [ {{ event: 'sched:sched_process_exit', instance: other }} ]
+steps:
+  - write: {directory}trace_marker
+    text: here
+  - read: {directory}trace_pipe
+    text: here
+expect:
+  - count: {{ event: {event}, is: 0 }}
+"
+        ));
+        assert_eq!(status, Status::Inconclusive, "{outcomes:#?}");
+        assert!(outcomes[0].1.contains("but 1 event was lost on CPU"), "{outcomes:#?}");
+    };
+    check("print", "");
+    check("'sched_process_exit@other'", "instances/other/");
+}

@@ -1,8 +1,12 @@
 //! `crash` steps: one session of the crash utility on the running kernel.
 
 use super::{
-    captures::Captures, checks::check_text, link::unexpected, notes::StepNotes, processes::spawn,
-    tape::Traced,
+    captures::Captures,
+    checks::check_text,
+    link::unexpected,
+    notes::StepNotes,
+    processes::spawn,
+    tape::{Drain, Traced},
 };
 use crate::{
     crash::{Agent, Answer, Session, command},
@@ -27,7 +31,7 @@ impl Agent for Traced<'_> {
     }
 
     fn wait(&mut self) -> Result<(), Death> {
-        self.drain(false)
+        self.drain(Drain::Some)
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     link::{Link, unexpected},
     processes::{Launch, start},
     symbols::Symbols,
-    tape::Traced,
+    tape::{Drain, Traced},
 };
 use crate::machine::{Death, Machine, Subject};
 use anyhow::{Context, anyhow};
@@ -57,7 +57,7 @@ pub(crate) fn drain_cost(
     let text = started.elapsed();
     let lines = counted.trim().parse().with_context(|| format!("`{counted}` is not a number of lines"));
     let started = Instant::now();
-    traced.drain(true)?;
+    traced.drain(Drain::All)?;
     let raw = started.elapsed();
     traced.stop(&Symbols::new(kernel))?;
     Ok(DrainCost { lines: lines.map_err(Death::Lab)?, text, raw })

@@ -18,6 +18,7 @@ mod formats;
 mod hooks;
 mod inspect;
 mod install;
+mod ledger;
 mod leftovers;
 mod link;
 mod modules;
@@ -41,7 +42,7 @@ pub use storage::{StepStdout, outputs, texts};
 use crate::{
     machine::{Death, Machine, Subject},
     results::StepResult,
-    scenario::{Scenario, Step},
+    scenario::Scenario,
     splat::{Binaries, step_mark},
 };
 use blocked::blocked_tasks;
@@ -58,7 +59,7 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use tape::{TRACE_MAX, Traced};
+use tape::Traced;
 
 pub(crate) use {
     drain_cost::{DrainCost, drain_cost},
@@ -186,24 +187,13 @@ impl Recorder<'_> {
         for (number, step) in (1..).zip(&scenario.steps) {
             *stage = format!("step {number} (`{}`)", step.text);
             mark(&mut self.traced.link, number)?;
-            // Changing the tracer or removing a probe event clears the ring buffer. A script may do either.
-            if matches!(step.value, Step::Write(_) | Step::Unload(_) | Step::Shell(_)) {
-                self.traced.drain(false)?;
-            }
-            self.traced.mark()?;
+            recording.notes.extend(self.traced.before_step(&step.value)?);
             let started = Instant::now();
             let (result, ended) = self.step(number, &step.value);
             let seconds = started.elapsed().as_secs_f64();
             recording.steps.push(StepResult { text: step.text.clone(), seconds, ..result });
             ended?;
-            match step.value {
-                Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => {
-                    self.traced.learn_formats(true)?;
-                }
-                // A program may define user events.
-                Step::Write(_) | Step::Workload(_) => self.traced.learn_formats(false)?,
-                _ => {}
-            }
+            self.traced.after_step(&step.value)?;
         }
         Ok(())
     }
@@ -226,10 +216,7 @@ impl Recorder<'_> {
         before: &State,
         recording: &mut Recording,
     ) -> Result<(), Death> {
-        if self.traced.stop(&self.modules.symbols)? {
-            let limit = format!("the trace is larger than {} MiB: later events are missing", TRACE_MAX >> 20);
-            recording.notes.push(limit);
-        }
+        recording.notes.extend(self.traced.stop(&self.modules.symbols)?);
         recording.trace = true;
         let link = &mut self.traced.link;
         recording.files = link.files(&expanded(&scenario.evidence_files(), link.cpus()))?;

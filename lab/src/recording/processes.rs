@@ -4,7 +4,7 @@ use super::{
     files::Files,
     link::{Link, unexpected},
     notes::StepNotes,
-    tape::Traced,
+    tape::{Drain, Traced},
 };
 use crate::{
     machine::{Death, END_OF_A_PROCESS, TIME_SCALE},
@@ -65,7 +65,7 @@ pub(super) fn wait(traced: &mut Traced<'_>, child: u32) -> Result<(String, Outpu
     loop {
         match traced.link.call(&Request::Wait { child, milliseconds: WAIT_MILLIS })? {
             // If time runs out in a drain, it is still the child that the lab waited for.
-            Reply::Child(ChildState::Running) => traced.drain(false).map_err(|death| match death {
+            Reply::Child(ChildState::Running) => traced.drain(Drain::Some).map_err(|death| match death {
                 Death::Deadline { after, scale, .. } => {
                     Death::Deadline { after, scale, request: END_OF_A_PROCESS.into() }
                 }

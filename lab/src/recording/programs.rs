@@ -8,7 +8,7 @@ use super::{
     link::Link,
     notes::StepNotes,
     processes::{Launch, OUTPUT_MAX, SIGKILL, WAIT_MILLIS, keep_output, output_so_far, spawn, start, wait},
-    tape::Traced,
+    tape::{Drain, Traced},
 };
 use crate::{
     host::process::tail,
@@ -147,7 +147,7 @@ impl Programs {
                 keep_output(notes, output)?;
                 return Ok(vec![format!("it ended before its stdout contained \"{until}\"; see its output")]);
             }
-            traced.drain(false)?;
+            traced.drain(Drain::Some)?;
         }
         self.foreground = None;
         self.background.push(background);

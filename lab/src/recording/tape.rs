@@ -3,6 +3,7 @@
 
 use super::{
     formats::{Formats, Renumbered},
+    ledger::Ledger,
     link::{CHUNK, Link, unexpected},
     symbols::Symbols,
 };
@@ -10,26 +11,50 @@ use crate::{
     machine::Death,
     plan::{below, directory},
     results::trace_of,
-    scenario::TraceSetup,
+    scenario::{Step, TraceSetup},
 };
 use protocol::{Reply, Request};
-use std::{collections::BTreeSet, io, path::Path};
-use trace::dat::{TracefsFiles, Writer};
+use std::{collections::BTreeSet, io, iter, path::Path};
+use trace::{
+    CpuStats,
+    dat::{TracefsFiles, Writer},
+};
 
 /// The maximum size of the pages in one reply while the guest writes to the buffer, in bytes.
 const SIP: usize = 64 << 10;
 
-/// The maximum number of such replies in a row.
+/// The maximum number of such replies in a row while a program runs: 4 MiB.
 const DRAINS: usize = 64;
 
+/// The same before a step that may clear the buffer: 256 MiB. Events beyond them are lost if it does.
+const DRAINS_BEFORE_RESET: usize = 4096;
+
 /// The maximum size of the pages of all tracing instances, in bytes. Later events are lost.
-pub(super) const TRACE_MAX: u64 = 1 << 30;
+const TRACE_MAX: u64 = 1 << 30;
+
+/// At each new maximum, these tracers exchange the buffer for that of the snapshot, which has counters of its
+/// own. They cannot be compared with what was read from both.
+const LATENCY_TRACERS: [&str; 6] =
+    ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "wakeup_dl"];
 
 /// The trace of one tracing instance that is being recorded.
 struct Tape {
     instance: Option<String>,
     writer: Writer,
     header_page: String,
+    /// One per CPU.
+    ledgers: Vec<Ledger>,
+}
+
+/// How much of a ring buffer to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drain {
+    /// Some, while programs write to it.
+    Some,
+    /// What it holds, while it may be written to.
+    Present,
+    /// Everything, after tracing has stopped.
+    All,
 }
 
 /// A guest whose trace is recorded while it works.
@@ -59,7 +84,11 @@ impl<'a> Traced<'a> {
             // The page layout is the guest's word.
             let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?.limit(max_bytes);
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
-            self.tapes.push(Tape { instance, writer, header_page });
+            self.tapes.push(Tape { instance, writer, header_page, ledgers: Vec::new() });
+        }
+        let counters = self.counters()?;
+        for (tape, (_, stats)) in self.tapes.iter_mut().zip(counters) {
+            tape.ledgers = stats.into_iter().map(Ledger::new).collect();
         }
         self.learn_formats(false)?;
         self.each_instance(|instance| Request::StartTrace { instance }, "tracing to start")
@@ -78,7 +107,7 @@ impl<'a> Traced<'a> {
 
     /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
     /// been loaded or unloaded.
-    pub(super) fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
+    fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
         let mut enabled = BTreeSet::new();
         for tape in &self.tapes {
             enabled.extend(self.link.text(&tape.below("set_event"))?.lines().map(str::to_owned));
@@ -91,14 +120,83 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    /// Marks the beginning of a step: what is read from now on may be of events that the step redefines.
-    pub(super) fn mark(&mut self) -> Result<(), Death> {
-        self.tapes.iter_mut().try_for_each(|tape| tape.writer.mark()).map_err(Death::Lab)
+    /// Reads the ring buffers before a step that may clear them. Says what was lost in earlier steps.
+    pub(super) fn before_step(&mut self, step: &Step) -> Result<Vec<String>, Death> {
+        let losses = match step {
+            // Changing the tracer or removing an event clears the buffer. A module or a script may do either.
+            Step::Write(_)
+            | Step::Load(_)
+            | Step::LoadModule(_)
+            | Step::Unload(_)
+            | Step::Shell(_)
+            | Step::Kselftest(_) => {
+                self.drain(Drain::Present)?;
+                self.compare()?
+            }
+            Step::Workload(_) => self.compare()?,
+            _ => Vec::new(),
+        };
+        // What is read from now on may be of events that the step redefines.
+        self.tapes.iter_mut().try_for_each(|tape| tape.writer.mark()).map_err(Death::Lab)?;
+        Ok(losses)
     }
 
-    /// Reads the ring buffers: some of each while the guest writes to it, all of it `to_the_end`.
-    pub(super) fn drain(&mut self, to_the_end: bool) -> Result<(), Death> {
-        self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, to_the_end))
+    /// Reads the formats of events that the step may have defined.
+    pub(super) fn after_step(&mut self, step: &Step) -> Result<(), Death> {
+        match step {
+            Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => {
+                self.learn_formats(true)
+            }
+            // A program may define user events.
+            Step::Write(_) | Step::Workload(_) => self.learn_formats(false),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the ring buffers.
+    pub(super) fn drain(&mut self, drain: Drain) -> Result<(), Death> {
+        self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, drain))
+    }
+
+    /// Compares the kernel's counters with what was read. Says what was lost since the last time.
+    fn compare(&mut self) -> Result<Vec<String>, Death> {
+        let counters = self.counters()?;
+        let mut losses = Vec::new();
+        for (tape, (tracer, stats)) in self.tapes.iter_mut().zip(counters) {
+            let compared = !LATENCY_TRACERS.contains(&tracer.as_str());
+            let of = tape.instance.as_ref().map_or_else(String::new, |name| format!(" of `{name}`"));
+            for (cpu, (ledger, stats)) in tape.ledgers.iter_mut().zip(stats).enumerate() {
+                if compared {
+                    losses.extend(ledger.compare(stats).map(|lost| format!("CPU {cpu}{of}: {lost}")));
+                } else {
+                    ledger.follow(stats);
+                }
+            }
+        }
+        Ok(losses)
+    }
+
+    /// Reads the counters of each CPU of each instance, and its tracer.
+    fn counters(&mut self) -> Result<Vec<(String, Vec<CpuStats>)>, Death> {
+        let cpus = self.link.cpus();
+        let files = |tape: &Tape| {
+            let stats = (0..cpus).map(|cpu| format!("per_cpu/cpu{cpu}/stats"));
+            let files = iter::once("current_tracer".to_owned()).chain(stats);
+            files.map(|file| tape.below(&file)).collect::<Vec<_>>()
+        };
+        let files: Vec<_> = self.tapes.iter().map(files).collect();
+        let mut texts = self.link.files(&files.concat())?;
+        let mut read = |path: &String| {
+            texts.remove(path).ok_or_else(|| Death::AgentLost(format!("cannot read `{path}`")))
+        };
+        let mut counters = Vec::new();
+        for files in &files {
+            let mut texts = files.iter().map(&mut read);
+            let tracer = texts.next().transpose()?.unwrap_or_default();
+            let stats = texts.map(|text| Ok(CpuStats::parse(&text?))).collect::<Result<_, Death>>()?;
+            counters.push((tracer.trim_end().to_owned(), stats));
+        }
+        Ok(counters)
     }
 
     /// Stops tracing.
@@ -106,18 +204,21 @@ impl<'a> Traced<'a> {
         self.each_instance(|instance| Request::StopTrace { instance }, "tracing to stop")
     }
 
-    /// Stops tracing, reads the rest of the ring buffers, and closes the tapes. Returns whether they lack
-    /// pages beyond [`TRACE_MAX`].
-    pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<bool, Death> {
+    /// Stops tracing, reads the rest of the ring buffers, and closes the tapes. Says what they lack.
+    pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<Vec<String>, Death> {
         self.pause()?;
-        self.drain(true)?;
+        self.drain(Drain::All)?;
+        let mut losses = self.compare()?;
         self.learn_formats(true)?;
-        let cut = self.tapes.iter().any(|tape| tape.writer.is_cut());
+        if self.tapes.iter().any(|tape| tape.writer.is_cut()) {
+            losses
+                .push(format!("the trace is larger than {} MiB: later events are missing", TRACE_MAX >> 20));
+        }
         for tape in std::mem::take(&mut self.tapes) {
             let files = tape.tracefs_files(&mut self.link, &self.formats, symbols.kallsyms()?)?;
             tape.writer.finish(&files).map_err(Death::Lab)?;
         }
-        Ok(cut)
+        Ok(losses)
     }
 }
 
@@ -132,25 +233,33 @@ impl Tape {
         below(self.instance.as_deref(), file)
     }
 
-    fn drain(&mut self, link: &mut Link<'_>, to_the_end: bool) -> Result<(), Death> {
-        let max = if to_the_end { CHUNK } else { SIP };
-        let drain = Request::DrainTrace { instance: self.directory(), max: max as u32 };
+    fn drain(&mut self, link: &mut Link<'_>, drain: Drain) -> Result<(), Death> {
+        let (max, most) = match drain {
+            Drain::Some => (SIP, DRAINS),
+            Drain::Present => (SIP, DRAINS_BEFORE_RESET),
+            Drain::All => (CHUNK, usize::MAX),
+        };
+        let request = Request::DrainTrace { instance: self.directory(), max: max as u32 };
         let mut drains = 0;
         loop {
-            let (cpus, more) = match link.call(&drain)? {
+            let (cpus, more) = match link.call(&request)? {
                 Reply::Pages { cpus, more } => (cpus, more),
                 other => return Err(unexpected("pages of the ring buffer", &other)),
             };
             let (mut taken, mut used) = (0, 0);
             for pages in cpus {
                 taken += pages.data.len();
-                used += self.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
+                let appended = self.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
+                used += appended.used;
+                if let Some(ledger) = self.ledgers.get_mut(pages.cpu as usize) {
+                    ledger.store(appended.events);
+                }
             }
             drains += 1;
             // A reader that has caught up with the writer gets pages with a few events each, which
             // fills the file with nothing and keeps the guest from its work.
-            let caught_up = used < taken / 2;
-            if !more || (!to_the_end && (caught_up || drains == DRAINS)) {
+            let caught_up = drain != Drain::All && used < taken / 2;
+            if !more || caught_up || drains == most {
                 return Ok(());
             }
         }
@@ -170,11 +279,7 @@ impl Tape {
         let own = own.iter().filter_map(|name| name.strip_suffix('/'));
         let own: Vec<String> = own.map(|name| format!("events/ftrace/{name}/format")).collect();
         let ftrace_formats = link.files(&own)?.into_values().collect();
-        let stats: Vec<String> =
-            (0..link.cpus()).map(|cpu| self.below(&format!("per_cpu/cpu{cpu}/stats"))).collect();
-        let mut stats_texts = link.files(&stats)?;
-        let stats =
-            (0..).zip(stats).filter_map(|(cpu, path)| Some((cpu, stats_texts.remove(&path)?))).collect();
+        let stats = (0..).zip(&self.ledgers).map(|(cpu, ledger)| (cpu, ledger.sums().to_string())).collect();
         Ok(TracefsFiles {
             header_page: self.header_page.clone(),
             header_event: link.text("events/header_event")?,

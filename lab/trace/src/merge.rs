@@ -132,8 +132,8 @@ impl<'t> CpuStream<'t> {
             after: self.last,
             before: None,
         });
-        // The kernel counts these events but marks no page.
-        let refused = stats.dropped.saturating_add(stats.commit_overrun);
+        // No page is marked for these events.
+        let refused = stats.dropped.saturating_add(stats.commit_overrun).saturating_add(stats.lost);
         let dropped =
             (refused > 0).then_some(Loss { cpu: self.cpu, lost: Some(refused), after: None, before: None });
         [told, behind, dropped]

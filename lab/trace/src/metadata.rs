@@ -8,7 +8,7 @@ use super::{
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, HashMap},
-    mem,
+    fmt, mem,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
@@ -61,6 +61,9 @@ pub struct CpuStats {
     pub dropped: u64,
     /// Events that were read.
     pub read: u64,
+    /// Events that were lost in other ways, as the program that wrote the file found out: discarded with the
+    /// buffer, or read by something else.
+    pub lost: u64,
 }
 
 impl Metadata {
@@ -92,7 +95,7 @@ impl Metadata {
             symbols: OnceLock::new(),
             kallsyms: Mutex::new(texts.kallsyms),
             printk: printk_formats(&texts.printk_formats),
-            stats: texts.stats.iter().filter_map(|text| CpuStats::parse(text)).collect(),
+            stats: texts.stats.iter().filter_map(|text| CpuStats::of_cpu(text)).collect(),
             clock: selected(&texts.clock).to_owned(),
             uname: texts.uname,
             version: texts.version,
@@ -173,23 +176,38 @@ impl Metadata {
 }
 
 impl CpuStats {
-    /// Parses a `stats` file preceded by a line `CPU: N`.
-    fn parse(text: &str) -> Option<(u32, CpuStats)> {
-        let (mut cpu, mut stats) = (None, CpuStats::default());
+    /// Parses a `stats` file.
+    pub fn parse(text: &str) -> CpuStats {
+        let mut stats = CpuStats::default();
         for line in text.lines() {
             let Some((name, number)) = line.split_once(':') else { continue };
             let Ok(number) = number.trim().parse::<u64>() else { continue };
             match name.trim() {
-                "CPU" => cpu = u32::try_from(number).ok(),
                 "entries" => stats.entries = number,
                 "overrun" => stats.overrun = number,
                 "commit overrun" => stats.commit_overrun = number,
                 "dropped events" => stats.dropped = number,
                 "read events" => stats.read = number,
+                "lost events" => stats.lost = number,
                 _ => {}
             }
         }
-        Some((cpu?, stats))
+        stats
+    }
+
+    /// Parses a `stats` file preceded by a line `CPU: N`.
+    fn of_cpu(text: &str) -> Option<(u32, CpuStats)> {
+        let cpu = text.lines().find_map(|line| line.strip_prefix("CPU:")?.trim().parse().ok())?;
+        Some((cpu, CpuStats::parse(text)))
+    }
+}
+
+/// The form of a `stats` file.
+impl fmt::Display for CpuStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CpuStats { entries, overrun, commit_overrun, dropped, read, lost } = self;
+        writeln!(f, "entries: {entries}\noverrun: {overrun}\ncommit overrun: {commit_overrun}")?;
+        writeln!(f, "dropped events: {dropped}\nread events: {read}\nlost events: {lost}")
     }
 }
 
@@ -257,8 +275,10 @@ mod tests {
         assert_eq!(comms, expect.map(|(pid, comm)| (pid, comm.to_owned())));
         let printk = printk_formats("0xffff800080 : \"say \\\"%d\\\"\\n\"\nbad\n");
         assert_eq!(printk.get(&0xff_ff80_0080).map(String::as_str), Some("say \"%d\"\n"));
-        let stats = CpuStats::parse("CPU: 3\nentries: 2\noverrun: 590\ndropped events: 7\nread events: 12\n");
-        let expect = CpuStats { entries: 2, overrun: 590, commit_overrun: 0, dropped: 7, read: 12 };
+        let stats =
+            CpuStats::of_cpu("CPU: 3\nentries: 2\noverrun: 590\ndropped events: 7\nread events: 12\n");
+        let expect = CpuStats { entries: 2, overrun: 590, commit_overrun: 0, dropped: 7, read: 12, lost: 0 };
         assert_eq!(stats, Some((3, expect)));
+        assert_eq!(CpuStats::of_cpu(&format!("CPU: 3\n{expect}")), stats);
     }
 }

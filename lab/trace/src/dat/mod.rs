@@ -14,7 +14,7 @@ mod writer;
 
 pub(super) use pages::{CpuData, PageReader};
 pub(super) use reader::{Times, open};
-pub use writer::{TracefsFiles, Writer};
+pub use writer::{Appended, TracefsFiles, Writer};
 
 /// The start of every file.
 const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";

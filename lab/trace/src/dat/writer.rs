@@ -35,7 +35,7 @@ pub struct TracefsFiles {
     pub saved_cmdlines: String,
     /// `trace_clock`: the list of all clocks with the selected one in brackets, or only its name.
     pub trace_clock: String,
-    /// `per_cpu/cpuN/stats` of each CPU.
+    /// `per_cpu/cpuN/stats` of each CPU, with sums over resets of the buffer.
     pub stats: Vec<(u32, String)>,
     /// The output of `uname -a`.
     pub uname: String,
@@ -60,6 +60,15 @@ pub struct Writer {
     numbers: BTreeMap<u16, u16>,
     /// The size of the pages of each CPU at the last mark.
     marks: Vec<u64>,
+}
+
+/// The content of pages that were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The number of bytes that hold records.
+    pub used: usize,
+    /// The number of events.
+    pub events: u64,
 }
 
 impl Writer {
@@ -105,17 +114,21 @@ impl Writer {
         self.layout.size()
     }
 
-    /// Adds whole pages of one CPU, after those added before. Returns how many of their bytes hold
-    /// records.
-    pub fn append(&mut self, cpu: u32, pages: &[u8]) -> Result<usize> {
+    /// Adds whole pages of one CPU, after those added before. Returns what they hold.
+    pub fn append(&mut self, cpu: u32, pages: &[u8]) -> Result<Appended> {
         let size = self.layout.size();
         if !pages.len().is_multiple_of(size) {
             bail!("{} bytes from CPU {cpu} are not a multiple of the page size {size}", pages.len());
         }
-        let mut used = 0;
-        for page in pages.chunks_exact(size) {
-            let page = self.layout.page(page).with_context(|| format!("CPU {cpu} sent an invalid page"))?;
-            used += page.cursor.left();
+        let mut appended = Appended { used: 0, events: 0 };
+        for bytes in pages.chunks_exact(size) {
+            let page = self.layout.page(bytes).with_context(|| format!("CPU {cpu} sent an invalid page"))?;
+            appended.used += page.cursor.left();
+            let mut cursor = page.cursor;
+            // A corrupt record is left to the reader.
+            while let Ok(Some(_)) = cursor.next(bytes) {
+                appended.events += 1;
+            }
         }
         let cpus = self.spools.len();
         let Some(spool) = self.spools.get_mut(cpu as usize) else {
@@ -125,7 +138,7 @@ impl Writer {
         let pages = if self.bytes.saturating_add(pages.len() as u64) > self.max_bytes {
             // Smaller ones must not follow what was left out.
             self.max_bytes = 0;
-            let Some(first) = pages.get(..size).filter(|_| self.cut.insert(cpu)) else { return Ok(used) };
+            let Some(first) = pages.get(..size).filter(|_| self.cut.insert(cpu)) else { return Ok(appended) };
             lost = self.layout.lost(first);
             &lost
         } else {
@@ -148,7 +161,7 @@ impl Writer {
         };
         file.write_all(pages)
             .with_context(|| format!("cannot write to a temporary file in `{}`", self.directory.display()))?;
-        Ok(used)
+        Ok(appended)
     }
 
     /// Marks the place after the pages added so far.
