@@ -31,11 +31,11 @@ impl Scenario {
                     files.insert(hist_path(self, &hist.event));
                 }
                 Expectation::Stats(stats) => {
-                    if stats.event.is_some() {
+                    if stats.hits.or(stats.missed).is_some() {
                         files.insert(KPROBE_PROFILE.to_owned());
                     }
                     if stats.entries.or(stats.overruns).or(stats.dropped).is_some() {
-                        files.insert(BUFFER_STATS.to_owned());
+                        files.insert(below(item.value.instance(), BUFFER_STATS));
                     }
                 }
                 _ => {}
@@ -63,7 +63,8 @@ mod tests {
     fn expectations_name_the_files_they_need() {
         let check = |expect: &str, files: &[&str]| {
             let source = format!(
-                "summary: x\ntrace:\n  events: [{{ kprobe: f, name: e, group: g }}]\nexpect:\n  - {expect}\n"
+                "summary: x\ntrace:\n  events: [{{ kprobe: f, name: e, group: g }}, {{ event: 'a:b', instance: i }}]\n\
+                 expect:\n  - {expect}\n"
             );
             let scenario = Scenario::parse(Path::new("x.yaml"), &source).unwrap();
             assert_eq!(scenario.evidence_files(), files, "{expect}");
@@ -71,6 +72,7 @@ mod tests {
         check("count: { event: e, is: 1 }", &[]);
         check("hist: { event: e, hits: 1 }", &["events/g/e/hist"]);
         check("hist: { event: sched:sched_switch, hits: 1 }", &["events/sched/sched_switch/hist"]);
+        check("stats: { event: 'a:b@i', dropped: 0 }", &["instances/i/per_cpu/cpu*/stats"]);
         check("stats: { event: e, missed: 0, dropped: 0 }", &["kprobe_profile", "per_cpu/cpu*/stats"]);
     }
 }

@@ -5,6 +5,7 @@ use super::{
     observed::Observed,
 };
 use crate::{
+    plan::below,
     recording::{KPROBE_PROFILE, LOG_LIMIT},
     results::OutcomeStatus,
     scenario::{Amount, Hist, HistEntry, Literal, Stats, TextCheck},
@@ -48,36 +49,36 @@ impl Evaluate for Counters {
     fn observe(&mut self, _: &dyn Observed) {}
 
     fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
-        let mut checks: Vec<(&str, Option<u64>, Amount)> = Vec::new();
-        if let Some(event) = &self.stats.event {
+        let mut checks: Vec<(&str, u64, Amount)> = Vec::new();
+        let Stats { event, hits, missed, entries, overruns, dropped } = &self.stats;
+        if let (Some(event), Some(_)) = (event, hits.or(*missed)) {
             let profile = after.files.get(KPROBE_PROFILE).map_or("", String::as_str);
-            let counters = profile_of(profile, &event.name);
-            if counters.is_none() {
+            let Some([found_hits, found_missed]) = profile_of(profile, &event.name) else {
                 return Finding::failed(format!("`{KPROBE_PROFILE}` has no event `{}`", event.name));
-            }
-            let wanted = [("hits", self.stats.hits), ("missed", self.stats.missed)];
-            for ((name, amount), number) in wanted.into_iter().zip(counters.into_iter().flatten()) {
-                checks.extend(amount.map(|amount| (name, Some(number), amount)));
-            }
+            };
+            checks.extend(hits.map(|amount| ("hits", found_hits, amount)));
+            checks.extend(missed.map(|amount| ("missed", found_missed, amount)));
         }
+        let instance = event.as_ref().and_then(|event| event.instance.as_deref());
         let of_buffer = [
-            ("entries", self.stats.entries, &["entries", "read events"][..]),
-            ("overruns", self.stats.overruns, &["overrun"][..]),
-            ("dropped", self.stats.dropped, &["dropped events", "commit overrun"][..]),
+            ("entries", entries, &["entries", "read events"][..]),
+            ("overruns", overruns, &["overrun"][..]),
+            ("dropped", dropped, &["dropped events", "commit overrun"][..]),
         ];
         for (name, amount, keys) in of_buffer {
-            let sum = || keys.iter().map(|key| buffer_sum(after, key)).sum::<Option<u64>>();
-            checks.extend(amount.map(|amount| (name, sum(), amount)));
+            let Some(amount) = amount else { continue };
+            match buffer_sum(after, instance, keys) {
+                Ok(sum) => checks.push((name, sum, *amount)),
+                Err(path) => {
+                    let detail = format!("{name} unknown: cannot read `{path}`");
+                    return Finding { status: OutcomeStatus::Inconclusive, detail };
+                }
+            }
         }
-        let shown = |(name, number, _): &(&str, Option<u64>, Amount)| {
-            format!("{name} {}", number.map_or("unknown".to_owned(), |number| number.to_string()))
-        };
-        let found = format!("found {}", checks.iter().map(shown).collect::<Vec<_>>().join(", "));
-        let wrong = |(_, number, amount): &&(&str, Option<u64>, Amount)| {
-            !number.is_some_and(|number| amount.allows(number))
-        };
-        let wrong: Vec<_> =
-            checks.iter().filter(wrong).map(|(name, _, amount)| format!("{name} {amount}")).collect();
+        let shown: Vec<_> = checks.iter().map(|(name, number, _)| format!("{name} {number}")).collect();
+        let found = format!("found {}", shown.join(", "));
+        let wrong = checks.iter().filter(|(_, number, amount)| !amount.allows(*number));
+        let wrong: Vec<_> = wrong.map(|(name, _, amount)| format!("{name} {amount}")).collect();
         if wrong.is_empty() {
             Finding::passed(found)
         } else {
@@ -97,18 +98,19 @@ fn profile_of(profile: &str, event: &str) -> Option<[u64; 2]> {
     })
 }
 
-/// Returns the sum of a counter of `per_cpu/cpuN/stats` over all CPUs.
-fn buffer_sum(after: &EndState<'_>, key: &str) -> Option<u64> {
-    let of_cpu = |(path, text): (&String, &String)| {
-        path.strip_prefix("per_cpu/cpu")?.strip_suffix("/stats")?;
-        Some(
-            text.lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.trim().parse::<u64>().ok()),
-        )
-    };
-    let mut cpus = after.files.iter().filter_map(of_cpu).peekable();
-    cpus.peek()?;
-    cpus.sum()
+/// Returns the sum of these counters of `per_cpu/cpuN/stats` over all CPUs, or the path of one that was not
+/// read completely.
+fn buffer_sum(after: &EndState<'_>, instance: Option<&str>, keys: &[&str]) -> Result<u64, String> {
+    let mut sum = 0;
+    for cpu in after.cpus {
+        let path = below(instance, &format!("per_cpu/cpu{cpu}/stats"));
+        let text = after.files.get(&path).map_or("", String::as_str);
+        for key in keys {
+            let number = |line: &str| line.strip_prefix(key)?.strip_prefix(':')?.trim().parse::<u64>().ok();
+            sum += text.lines().find_map(number).ok_or_else(|| path.clone())?;
+        }
+    }
+    Ok(sum)
 }
 
 /// The maximum number of entries of a histogram that a message shows.

@@ -33,13 +33,16 @@ const CPU1: &str = "entries: 0\noverrun: 1\ncommit overrun: 1\nbytes: 0\ndropped
 fn check(expectation: &str, status: OutcomeStatus, details: &[&str]) {
     let source = format!(
         "summary: test\ntrace:\n  events:\n    - {{ kprobe: x, name: efd_write }}\n    - {{ kretprobe: x, name: efd_ret }}\n\
-         expect:\n  - {expectation}\n"
+         \x20   - {{ event: 'a:b', instance: i }}\n    - {{ event: 'a:b', instance: j }}\nexpect:\n  - {expectation}\n"
     );
     let files = [
         ("events/kprobes/efd_write/hist", HIST),
         ("kprobe_profile", PROFILE),
         ("per_cpu/cpu0/stats", CPU0),
         ("per_cpu/cpu1/stats", CPU1),
+        ("instances/i/per_cpu/cpu0/stats", CPU1),
+        ("instances/i/per_cpu/cpu1/stats", CPU1),
+        ("instances/j/per_cpu/cpu0/stats", CPU0),
     ];
     let log = "[    0.0] Booting Linux\n[    1.0] all is well\n";
     let outcomes = judge_all(&source, "", log, &files);
@@ -98,7 +101,14 @@ fn stats() {
         Passed,
         &["found entries 10, overruns 3, dropped 5"],
     );
+    check("stats: { event: 'a:b@i', entries: 4, overruns: 2 }", Passed, &["found entries 4, overruns 2"]);
     check("stats: { overruns: 0 }", Failed, &["found overruns 3, expected overruns exactly 0"]);
+}
+
+#[test]
+fn a_cpu_without_counters_leaves_their_sum_unknown() {
+    let unknown = &["dropped unknown: cannot read `instances/j/per_cpu/cpu1/stats`"];
+    check("stats: { event: 'a:b@j', dropped: 0 }", Inconclusive, unknown);
 }
 
 #[test]

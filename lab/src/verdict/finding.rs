@@ -22,6 +22,8 @@ pub(super) struct EndState<'a> {
     pub(super) losses: &'a Losses,
     /// The losses as text.
     pub(super) lost: String,
+    /// The CPUs of the trace.
+    pub(super) cpus: &'a [u32],
     pub(super) kernel_log: &'a str,
     pub(super) files: &'a BTreeMap<String, String>,
     /// The stdout of steps by their numbers, from 1.

@@ -125,7 +125,7 @@ fn loss(words: &str) -> Loss {
     Loss { cpu: cpu.unwrap() as u32, lost, after, before }
 }
 
-/// Judges the expectations of a scenario file on a trace.
+/// Judges the expectations of a scenario file on a trace of two CPUs, that of the instance of the first one.
 pub(super) fn judge_all(source: &str, trace: &str, log: &str, files: &[(&str, &str)]) -> Vec<Outcome> {
     judge_with(source, trace, log, files, &BTreeMap::new())
 }
@@ -139,7 +139,8 @@ pub(super) fn judge_with(
     outputs: &BTreeMap<usize, StepStdout>,
 ) -> Vec<Outcome> {
     let scenario = Scenario::parse(Path::new("x.yaml"), source).unwrap_or_else(|error| panic!("{error}"));
-    let mut judge = Judge::of(&scenario, None);
+    let instance = scenario.expect.first().and_then(|item| item.value.instance());
+    let mut judge = Judge::of(&scenario, instance, vec![0, 1]);
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix("LOST ") {
             Some(words) => judge.loss(&loss(words)),

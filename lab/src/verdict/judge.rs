@@ -52,7 +52,7 @@ pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome
                 .get(name)
                 .with_context(|| format!("the trace of the tracing instance `{name}` is missing"))?,
         };
-        let mut judge = Judge::of(scenario, instance);
+        let mut judge = Judge::of(scenario, instance, trace.cpus().collect());
         trace.for_each(|item| {
             match item {
                 Item::Event(event) => judge.observe(&event),
@@ -87,11 +87,12 @@ pub struct Judge {
     buffer_kb: u32,
     events: u64,
     bytes: u64,
+    cpus: Vec<u32>,
 }
 
 impl Judge {
-    /// Ready for the first event of a tracing instance; `None` stands for the top-level one.
-    pub fn of(scenario: &Scenario, instance: Option<&str>) -> Judge {
+    /// Ready for the first event of a tracing instance on these CPUs; `None` stands for the top-level one.
+    pub fn of(scenario: &Scenario, instance: Option<&str>, cpus: Vec<u32>) -> Judge {
         let running = of_instance(scenario, instance)
             .map(|(_, item)| (item.text.clone(), evaluator(scenario, &item.value)));
         Judge {
@@ -101,6 +102,7 @@ impl Judge {
             buffer_kb: scenario.trace.buffer_kb.unwrap_or(DEFAULT_BUFFER_KB),
             events: 0,
             bytes: 0,
+            cpus,
         }
     }
 
@@ -152,7 +154,7 @@ impl Judge {
         let event_bytes = self.bytes.checked_div(self.events).unwrap_or(64);
         let lost =
             if self.losses.any() { self.losses.describe(self.buffer_kb, event_bytes) } else { String::new() };
-        let after = EndState { losses: &self.losses, lost, kernel_log, files, outputs };
+        let after = EndState { losses: &self.losses, lost, cpus: &self.cpus, kernel_log, files, outputs };
         let outcome = |(text, running): (String, Box<dyn Evaluate>)| {
             let finding = running.finish(&after);
             Outcome { text, status: finding.status, detail: finding.detail }

@@ -276,7 +276,8 @@ pub struct Stack {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stats {
-    /// A kprobe or kretprobe event, for `hits` and `missed` (`kprobe_profile`).
+    /// A kprobe or kretprobe event, for `hits` and `missed` (`kprobe_profile`), or any event of a tracing
+    /// instance, `EVENT@INSTANCE`: the other counters are those of the buffer of its instance.
     #[serde(default)]
     pub event: Option<EventRef>,
     /// Number of hits of the probe.

@@ -268,7 +268,7 @@ impl Scope<'_> {
         match &stats.event {
             Some(event) => {
                 self.check_event(event, &below(path, PathSegment::Key("event")))?;
-                if of_event.is_none() {
+                if of_event.is_none() && event.instance.is_none() {
                     return problem(path, "nothing to check for the event, expected one of `hits`, `missed`");
                 }
             }
