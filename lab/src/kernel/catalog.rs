@@ -19,7 +19,8 @@ impl KernelSpec {
         let mut spec = KernelSpec::read(root, name)?;
         if let Some(other) = &spec.bugs_of {
             let other = KernelSpec::read(root, other)?;
-            bugs::add(&mut spec, other).map_err(|cause| SpecError::Invalid { path: path(root, name), cause })?;
+            bugs::add(&mut spec, other)
+                .map_err(|cause| SpecError::Invalid { path: path(root, name), cause })?;
         }
         Ok(spec)
     }
