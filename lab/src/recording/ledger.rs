@@ -57,6 +57,11 @@ impl Ledger {
         (self.last, self.stored) = (CpuStats { entries: 0, ..now }, now.read);
     }
 
+    /// Returns whether there are fewer recent events than were in the buffer.
+    pub(super) fn lacks(&self) -> bool {
+        self.stored.saturating_sub(self.last.read) < self.last.entries
+    }
+
     fn is_reset(&self, now: CpuStats) -> bool {
         let CpuStats { overrun, commit_overrun, dropped, .. } = self.last;
         let went_back = now.overrun < overrun || now.commit_overrun < commit_overrun || now.dropped < dropped;

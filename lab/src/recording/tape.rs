@@ -26,9 +26,6 @@ const SIP: usize = 64 << 10;
 /// The maximum number of such replies in a row while a program runs: 4 MiB.
 const DRAINS: usize = 64;
 
-/// The same before a step that may clear the buffer: 256 MiB. Events beyond them are lost if it does.
-const DRAINS_BEFORE_RESET: usize = 4096;
-
 /// The maximum size of the pages of all tracing instances, in bytes. Later events are lost.
 const TRACE_MAX: u64 = 1 << 30;
 
@@ -51,7 +48,8 @@ struct Tape {
 pub(super) enum Drain {
     /// Some, while programs write to it.
     Some,
-    /// What it holds, while it may be written to.
+    /// What it held when its counters were compared. A tracer of all functions fills it faster than it is
+    /// read.
     Present,
     /// Everything, after tracing has stopped.
     All,
@@ -130,8 +128,10 @@ impl<'a> Traced<'a> {
             | Step::Unload(_)
             | Step::Shell(_)
             | Step::Kselftest(_) => {
+                let mut losses = self.compare()?;
                 self.drain(Drain::Present)?;
-                self.compare()?
+                losses.extend(self.compare()?);
+                losses
             }
             Step::Workload(_) => self.compare()?,
             _ => Vec::new(),
@@ -234,11 +234,7 @@ impl Tape {
     }
 
     fn drain(&mut self, link: &mut Link<'_>, drain: Drain) -> Result<(), Death> {
-        let (max, most) = match drain {
-            Drain::Some => (SIP, DRAINS),
-            Drain::Present => (SIP, DRAINS_BEFORE_RESET),
-            Drain::All => (CHUNK, usize::MAX),
-        };
+        let max = if drain == Drain::All { CHUNK } else { SIP };
         let request = Request::DrainTrace { instance: self.directory(), max: max as u32 };
         let mut drains = 0;
         loop {
@@ -258,8 +254,13 @@ impl Tape {
             drains += 1;
             // A reader that has caught up with the writer gets pages with a few events each, which
             // fills the file with nothing and keeps the guest from its work.
-            let caught_up = drain != Drain::All && used < taken / 2;
-            if !more || caught_up || drains == most {
+            let tired = used < taken / 2 || drains >= DRAINS;
+            let enough = match drain {
+                Drain::Some => tired,
+                Drain::Present => tired && !self.ledgers.iter().any(Ledger::lacks),
+                Drain::All => false,
+            };
+            if !more || enough {
                 return Ok(());
             }
         }
