@@ -239,11 +239,11 @@ fn end(scenario: &Scenario) -> Vec<String> {
     let leaves = patterns(&mut scenario.may_leave.iter().map(|pattern| format!("/{}/", pattern.0.as_str())));
     end.push(match allowed.is_empty() {
         true => "no splat".to_owned(),
-        false => format!("no splat except {allowed}"),
+        false => format!("the splats {allowed}, and no other"),
     });
     end.push(match leaves.is_empty() {
-        true => "no module leaves a probe or hook behind when it is unloaded".to_owned(),
-        false => format!("may be left behind: {leaves}"),
+        true => "no script, and no module that is unloaded, leaves a probe or hook behind".to_owned(),
+        false => format!("left behind, and nothing else by a script or a module that is unloaded: {leaves}"),
     });
     if scenario.dump {
         end.push("the guest's memory is kept as `vmcore`".to_owned());

@@ -135,12 +135,29 @@ fn a_module_that_leaves_a_probe_behind_fails() {
     let steps = "steps: [ { load: deaths, parameters: leave=1 }, { unload: deaths } ]";
     let found = result(steps);
     assert_eq!(found.status, Status::Failed);
-    assert!(
-        found.reason.contains("left behind by unloaded modules: probe p:kprobes/deaths_left vfs_write"),
-        "{}",
-        found.reason
-    );
+    assert!(found.reason.contains("left behind: probe p:kprobes/deaths_left vfs_write"), "{}", found.reason);
     assert_eq!(result(&format!("{steps}\nmay_leave: ['deaths_left vfs_write']")).status, Status::Passed);
+    // Also if another module is still loaded.
+    let others =
+        "steps: [ { load: kprobe_example }, { load: deaths, parameters: leave=1 }, { unload: deaths } ]";
+    let found = result(others);
+    assert_eq!(found.reason, "left behind: probe p:kprobes/deaths_left vfs_write");
+}
+
+#[test]
+fn what_is_declared_must_come() {
+    let check = |yaml: &str, reason: &str| {
+        let found = result(yaml);
+        assert_eq!((found.status, found.reason.as_str()), (Status::Failed, reason));
+    };
+    check(
+        "allow: [never printed]\nsteps: [ { read: trace_clock } ]",
+        "no splat matches /never printed/ of `allow`",
+    );
+    check(
+        "may_leave: ['^probe p:kprobes/x']\nsteps: [ { mkdir: instances/left } ]",
+        "nothing that was left behind matches /^probe p:kprobes/x/ of `may_leave`",
+    );
 }
 
 #[test]

@@ -5,10 +5,13 @@
 //! and again after the last step. Only steps can have left what is new.
 
 use super::link::{CHUNK, Link, read};
-use crate::machine::Death;
+use crate::{machine::Death, scenario::Step};
 use protocol::{Reply, Request};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// Something that is there after the last step and was not before the first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,6 +20,10 @@ pub struct Leftover {
     pub kind: LeftoverKind,
     /// Its line: `p:kprobes/x vfs_write`.
     pub entry: String,
+    /// The step that left it, from 1, if that ran the code of a module, a script or a selftest. Other steps,
+    /// such as a write to tracefs, do it on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
 }
 
 /// The kinds of things that can be left, in the order in which they are reported.
@@ -159,6 +166,7 @@ impl State {
                     let instance = |name: String| Leftover {
                         kind: LeftoverKind::Instance,
                         entry: name.trim_end_matches('/').to_owned(),
+                        step: None,
                     };
                     state.entries.extend(names.into_iter().map(instance));
                 }
@@ -174,7 +182,7 @@ impl State {
         }
         let text = String::from_utf8_lossy(data);
         let entries = text.lines().filter(|line| !line.trim().is_empty()).filter_map(listed.entry);
-        self.entries.extend(entries.map(|entry| Leftover { kind: listed.kind, entry }));
+        self.entries.extend(entries.map(|entry| Leftover { kind: listed.kind, entry, step: None }));
     }
 
     /// Returns what is there `after` and was not before, each thing once.
@@ -192,6 +200,42 @@ impl State {
     pub(super) fn modules(&self) -> BTreeSet<String> {
         let modules = self.entries.iter().filter(|entry| entry.kind == LeftoverKind::Module);
         modules.map(|module| module.entry.clone()).collect()
+    }
+}
+
+/// The steps in which things appeared that are still there.
+#[derive(Debug, Default)]
+pub(super) struct Origins {
+    seen: BTreeSet<Leftover>,
+    steps: BTreeMap<Leftover, usize>,
+}
+
+impl Origins {
+    /// Returns whether a step runs the code of a module, a script or a selftest.
+    pub(super) fn watches(step: &Step) -> bool {
+        matches!(
+            step,
+            Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) | Step::Kselftest(_)
+        )
+    }
+
+    /// Takes the state before a step.
+    pub(super) fn before(&mut self, state: State) {
+        self.steps.retain(|entry, _| state.entries.contains(entry));
+        self.seen = state.entries;
+    }
+
+    /// Takes the state after the step `number`.
+    pub(super) fn after(&mut self, number: usize, state: State) {
+        let new = state.entries.difference(&self.seen).map(|entry| (entry.clone(), number));
+        self.steps.extend(new.collect::<Vec<_>>());
+        self.before(state);
+    }
+
+    /// Adds the step that left it.
+    pub(super) fn find(&self, leftover: Leftover) -> Leftover {
+        let step = self.steps.get(&leftover).copied();
+        Leftover { step, ..leftover }
     }
 }
 
@@ -250,6 +294,32 @@ mod tests {
     }
 
     #[test]
+    fn what_appears_in_a_step_is_of_that_step_until_it_is_gone() {
+        let module = ("/proc/modules", "m 28672 0 - Live 0x0");
+        let hook = ("enabled_functions", "f (1)");
+        let check = |origins: &Origins, expect: [Option<usize>; 2]| {
+            let found = [(LeftoverKind::Module, "m"), (LeftoverKind::Hook, "f (1)")]
+                .map(|(kind, entry)| origins.find(Leftover { kind, entry: entry.into(), step: None }).step);
+            assert_eq!(found, expect);
+        };
+        let mut origins = Origins::default();
+        origins.before(state(&[]));
+        origins.after(2, state(&[module, hook]));
+        check(&origins, [Some(2), Some(2)]);
+        // Unloaded, and loaded again.
+        origins.before(state(&[module, hook]));
+        origins.after(3, state(&[hook]));
+        check(&origins, [None, Some(2)]);
+        origins.before(state(&[hook]));
+        origins.after(4, state(&[module, hook]));
+        check(&origins, [Some(4), Some(2)]);
+        // A write in between removed the hook, and another one made it again.
+        origins.before(state(&[module]));
+        origins.after(6, state(&[module]));
+        check(&origins, [Some(4), None]);
+    }
+
+    #[test]
     fn a_probe_event_is_reported_once() {
         let list = |text| ("/sys/kernel/debug/kprobes/list", text);
         let probe = ("dynamic_events", "p:kprobes/x vfs_write");
@@ -269,8 +339,10 @@ mod tests {
     #[test]
     fn kinds_are_in_the_order_of_their_names() {
         let kinds: BTreeSet<_> = LISTED.iter().map(|listed| listed.kind).collect();
-        let shown: Vec<_> =
-            kinds.into_iter().map(|kind| Leftover { kind, entry: String::new() }.to_string()).collect();
+        let shown: Vec<_> = kinds
+            .into_iter()
+            .map(|kind| Leftover { kind, entry: String::new(), step: None }.to_string())
+            .collect();
         assert!(shown.is_sorted(), "{shown:?}");
     }
 }

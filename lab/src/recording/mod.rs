@@ -50,7 +50,7 @@ use captures::Captures;
 use crash::Crash;
 use files::Files;
 use inspect::backtrace;
-use leftovers::State;
+use leftovers::{Origins, State};
 use link::Link;
 use modules::Modules;
 use programs::Programs;
@@ -87,6 +87,7 @@ pub fn record(subject: &Subject<'_>, machine: &mut Machine, directory: &Path) ->
         programs: Programs::default(),
         crash: Crash::new(&kernel.version),
         captures: Captures::new(),
+        origins: Origins::default(),
     };
     if let Err(death) = recorder.run(scenario, &mut recording, &mut stage) {
         recording.die(&death, &stage);
@@ -121,6 +122,7 @@ struct Recorder<'a> {
     crash: Crash<'a>,
     /// Values that steps have captured.
     captures: Captures,
+    origins: Origins,
 }
 
 impl Recorder<'_> {
@@ -188,11 +190,18 @@ impl Recorder<'_> {
             *stage = format!("step {number} (`{}`)", step.text);
             mark(&mut self.traced.link, number)?;
             recording.notes.extend(self.traced.before_step(&step.value)?);
+            let watched = Origins::watches(&step.value);
+            if watched {
+                self.origins.before(State::read(&mut self.traced.link)?);
+            }
             let started = Instant::now();
             let (result, ended) = self.step(number, &step.value);
             let seconds = started.elapsed().as_secs_f64();
             recording.steps.push(StepResult { text: step.text.clone(), seconds, ..result });
             ended?;
+            if watched {
+                self.origins.after(number, State::read(&mut self.traced.link)?);
+            }
             self.traced.after_step(&step.value)?;
         }
         Ok(())
@@ -221,7 +230,8 @@ impl Recorder<'_> {
         let link = &mut self.traced.link;
         recording.files = link.files(&expanded(&scenario.evidence_files(), link.cpus()))?;
         let after = State::read(link)?;
-        recording.leftovers = before.leftovers(&after);
+        let leftovers = before.leftovers(&after).into_iter();
+        recording.leftovers = leftovers.map(|leftover| self.origins.find(leftover)).collect();
         recording.modules = after.modules();
         recording.kernel_log = link.kernel_log()?;
         Ok(())

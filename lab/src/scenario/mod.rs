@@ -201,12 +201,13 @@ struct Document {
     /// The steps, run in order. The first key of each step selects its kind.
     #[serde(default)]
     steps: Vec<Step>,
-    /// Expected splats: fingerprints, or regular expressions for their titles. Any other splat fails
-    /// the scenario.
+    /// Expected splats: fingerprints, or regular expressions for their titles. Each must occur, and any
+    /// other splat fails the scenario.
     #[serde(default)]
     allow: Vec<Allowed>,
     /// Allows probes, hooks and modules to be left behind at the end: regular expressions for the lines
-    /// that name them in a result, `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`.
+    /// that name them in a result, `probe p:kprobes/x vfs_write`, `hook vfs_write`, `module deaths`. Each
+    /// must match something that is left.
     #[serde(default)]
     may_leave: Vec<Pattern>,
     /// Saves the guest's memory after the last step as `vmcore` next to the trace, for `cargo xtask lab

@@ -3,14 +3,14 @@
 
 use super::{
     Evidence, judge,
-    leftovers::failing,
+    leftovers::{failing, unmatched},
     panic::{RequiredPanic, required_panic},
 };
 use crate::{
     host::beneath::trace_beneath,
     recording::{self, End, EndKind, Leftover, Recording},
     results::{Outcome, Status, StepResult, TRACE, Verdict, trace_of},
-    scenario::Scenario,
+    scenario::{Allowed, Describe, Scenario},
     splat::{Binaries, Severity, Splat, decode, find},
 };
 use anyhow::Result;
@@ -87,8 +87,7 @@ pub(super) fn expectations(
 fn of_facts(scenario: &Scenario, mut recording: Recording, outcomes: Result<Vec<Outcome>>) -> Conclusion {
     let mut splats = find(&recording.kernel_log);
     for splat in &mut splats {
-        let texts = [splat.title.as_str(), splat.message.as_str()];
-        splat.allowed = scenario.allow.iter().any(|allowed| allowed.matches(&splat.fingerprint, &texts));
+        splat.allowed = scenario.allow.iter().any(|allowed| is_allowed(allowed, splat));
     }
     let required = required_panic(scenario, &recording);
     if let Some(RequiredPanic::Panicked { message, .. }) = &required {
@@ -142,7 +141,9 @@ fn decide(
     } else if let Some(reason) = wrong_end {
         (Status::Failed, reason.to_owned())
     } else if !left.is_empty() {
-        (Status::Failed, format!("left behind by unloaded modules: {}", left.join(", ")))
+        (Status::Failed, format!("left behind: {}", left.join(", ")))
+    } else if let Some(reason) = missing(scenario, recording, splats) {
+        (Status::Failed, reason)
     } else if let Some(reason) = unreadable {
         (Status::LabError, reason)
     } else if !recording.trace && required.is_none() {
@@ -151,6 +152,22 @@ fn decide(
         return Verdict::of(expectations);
     };
     Verdict { status, reason, expectations }
+}
+
+/// Says which declared splat or leftover is not there.
+fn missing(scenario: &Scenario, recording: &Recording, splats: &[Splat]) -> Option<String> {
+    let splat = scenario.allow.iter().find(|allowed| !splats.iter().any(|splat| is_allowed(allowed, splat)));
+    if let Some(allowed) = splat {
+        return Some(format!("no splat matches {} of `allow`", allowed.describe()));
+    }
+    // Leftovers are read with the trace.
+    let pattern = unmatched(scenario, recording).next().filter(|_| recording.trace)?;
+    Some(format!("nothing that was left behind matches /{pattern}/ of `may_leave`"))
+}
+
+/// Returns whether this allows the splat.
+fn is_allowed(allowed: &Allowed, splat: &Splat) -> bool {
+    allowed.matches(&splat.fingerprint, &[splat.title.as_str(), splat.message.as_str()])
 }
 
 /// Returns the splat that names the verdict: the first of the worst that are not allowed.

@@ -70,7 +70,7 @@ fn so_have_splats_and_leftovers() {
     let warned = || Recording { kernel_log: WARNING.into(), ..whole() };
     check(STEPS, warned(), Status::Splat, "ftrace.c:1");
     check(&format!("{STEPS}\nallow: [ftrace.c]"), warned(), Status::Passed, "");
-    let hook = Leftover { kind: LeftoverKind::Hook, entry: "vfs_write (1)".into() };
+    let hook = Leftover { kind: LeftoverKind::Hook, entry: "vfs_write (1)".into(), step: None };
     let left = || Recording { leftovers: vec![hook.clone()], ..whole() };
     check(STEPS, left(), Status::Failed, "hook vfs_write (1)");
     check(&format!("{STEPS}\nmay_leave: [hook]"), left(), Status::Passed, "");
@@ -129,7 +129,7 @@ fn so_has_a_required_panic() {
 #[test]
 fn another_scenario_judges_everything_but_the_steps() {
     let (directory, _) = store(STEPS);
-    let hook = Leftover { kind: LeftoverKind::Hook, entry: "vfs_write (1)".into() };
+    let hook = Leftover { kind: LeftoverKind::Hook, entry: "vfs_write (1)".into(), step: None };
     whole().stored(directory.path());
     let check = |yaml: &str, status| {
         let scenario = Scenario::parse(Path::new("x.yaml"), &format!("summary: x\n{yaml}")).unwrap();
