@@ -144,6 +144,16 @@ fn a_module_that_leaves_a_probe_behind_fails() {
     assert_eq!(found.reason, "left behind: probe p:kprobes/deaths_left vfs_write");
 }
 
+/// The kernel log is the last thing that is read: of the function that stops tracing, the module prints each
+/// call.
+#[test]
+fn what_is_printed_after_the_last_step_counts() {
+    let steps = "steps: [ { load: kprobe_example, parameters: symbol=ring_buffer_record_off } ]";
+    let printed = "<ring_buffer_record_off> p->addr";
+    let found = result(&format!("{steps}\nexpect: [ kernel_log: '{printed}' ]"));
+    assert_eq!(found.status, Status::Passed, "{}", found.reason);
+}
+
 #[test]
 fn what_is_declared_must_come() {
     let check = |yaml: &str, reason: &str| {

@@ -233,6 +233,8 @@ impl Recorder<'_> {
         let leftovers = before.leftovers(&after).into_iter();
         recording.leftovers = leftovers.map(|leftover| self.origins.find(leftover)).collect();
         recording.modules = after.modules();
+        // Last, so that a splat counts that any of the above has caused. Nothing is removed from the guest
+        // after this, and it runs no further request.
         recording.kernel_log = link.kernel_log()?;
         Ok(())
     }
