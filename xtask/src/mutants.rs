@@ -15,9 +15,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// The percentage of defects that must be noticed.
-const ENOUGH: usize = 90;
-
 /// Put small defects into the kernel's tracing code, one at a time, and see whether a scenario notices each
 ///
 /// kernels/mutants/ lists them, docs/mutants.md shows the list. Each is built into a copy of the kernel's source; then the scenario that should
@@ -25,10 +22,10 @@ const ENOUGH: usize = 90;
 /// passes without it.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask mutants                           all of them, one to two hours\n  \
-    cargo xtask mutants kprobe-missed-uncounted   one\n  \
+    cargo xtask mutants                           all of them, about an hour\n  \
+    cargo xtask mutants dentry-and-file-swapped   one\n  \
     cargo xtask mutants --tenth                   those of today\n\n\
-    Exit codes: 0 at least 90 % are noticed, and each by some scenario that the list says is noticed, 1 not so, \
+    Exit codes: 0 scenarios notice every defect of which the list does not say that none does, 1 not so, \
     2 usage error or invalid list, 3 the lab itself failed.")]
 pub(crate) struct Mutants {
     /// The defects to try, or areas of them [default: all]
@@ -110,7 +107,7 @@ fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {
 struct Tally {
     tried: usize,
     noticed: usize,
-    /// What the list says differently.
+    /// Those that did not end as listed.
     wrong: usize,
 }
 
@@ -128,7 +125,6 @@ impl Tally {
     fn end(&self) -> u8 {
         let percent = 100 * self.noticed / self.tried.max(1);
         println!("{} of {} defects noticed ({percent} %)", self.noticed, self.tried);
-        // A few of them may have more than their share of the unnoticed ones.
-        if self.wrong > 0 || percent < ENOUGH && self.tried >= 50 { exit::FAILED } else { exit::SUCCESS }
+        if self.wrong > 0 { exit::FAILED } else { exit::SUCCESS }
     }
 }
