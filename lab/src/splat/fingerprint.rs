@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 const TOP: usize = 4;
 
 /// Functions that report a splat or in which every task waits, and that are not its cause.
-const REPORTERS: [&str; 43] = [
+const REPORTERS: [&str; 52] = [
     "dump_backtrace",
     "show_stack",
     "dump_stack",
@@ -45,6 +45,15 @@ const REPORTERS: [&str; 43] = [
     "mutex_lock_nested",
     "mutex_lock",
     "nmi_cpu_backtrace",
+    "print_trailer",
+    "object_err",
+    "slab_err",
+    "__slab_err",
+    "check_bytes_and_report",
+    "check_object",
+    "check_slab",
+    "free_debug_processing",
+    "alloc_debug_processing",
     "nmi_trigger_cpumask_backtrace",
     "arch_trigger_cpumask_backtrace",
     "__switch_to",

@@ -13,6 +13,8 @@ pub(super) struct SplatKind {
     pub(super) name: &'static str,
     /// Whether it continues an oops that has begun, instead of beginning one.
     pub(super) continues: bool,
+    /// Whether it is a single line, which no call trace follows.
+    pub(super) single: bool,
 }
 
 const fn kind(
@@ -21,13 +23,23 @@ const fn kind(
     severity: Severity,
     name: &'static str,
 ) -> SplatKind {
-    SplatKind { begins, holds, severity, name, continues: false }
+    SplatKind { begins, holds, severity, name, continues: false, single: false }
+}
+
+/// Returns the pattern for a splat without a call trace.
+const fn single(begins: &'static str, holds: &'static str, name: &'static str) -> SplatKind {
+    SplatKind { single: true, ..kind(begins, holds, Severity::Splat, name) }
 }
 
 impl SplatKind {
     /// Returns the pattern for the head of a task's stack, which is not a splat but is read like one.
     pub(super) const fn of_stack(begins: &'static str, name: &'static str) -> SplatKind {
         kind(begins, "", Severity::Hang, name)
+    }
+
+    /// Returns the pattern for the call trace of dump_stack(), which has no line of its own before it.
+    pub(super) const fn of_dump() -> SplatKind {
+        kind("", "", Severity::Splat, "stack dump")
     }
 
     /// Returns whether `line`, without its timestamp, matches.
@@ -43,13 +55,7 @@ const KINDS: &[SplatKind] = &[
     kind("Unable to handle kernel ", "", Severity::Oops, "oops"),
     kind("kernel BUG at ", "", Severity::Oops, "BUG"),
     // After one of the two above it is the same oops; alone it is for example an undefined instruction.
-    SplatKind {
-        begins: "Internal error: ",
-        holds: "",
-        severity: Severity::Oops,
-        name: "oops",
-        continues: true,
-    },
+    SplatKind { continues: true, ..kind("Internal error: ", "", Severity::Oops, "oops") },
     kind("Insufficient stack space to handle exception", "", Severity::Oops, "stack overflow"),
     kind("BUG: KASAN: ", "", Severity::Splat, "KASAN"),
     kind("BUG: KFENCE: ", "", Severity::Splat, "KFENCE"),
@@ -84,7 +90,15 @@ const KINDS: &[SplatKind] = &[
     kind("[ BUG: ", "", Severity::Splat, "lockdep"),
     kind("WARNING: ", "", Severity::Splat, "warning"),
     kind("BUG: ", "", Severity::Splat, "BUG"),
-    kind("Out of memory: Killed process", "", Severity::Splat, "out of memory"),
+    // `BUG kmalloc-64 (Not tainted): …`, of mm/slub.c with slab_debug.
+    kind("BUG ", "ainted", Severity::Splat, "SLUB"),
+    single("kmemleak: ", "new suspected memory leak", "kmemleak"),
+    // The warnings of mm/kmemleak.c, each with a call trace.
+    kind("kmemleak: ", "unknown object", Severity::Splat, "kmemleak"),
+    kind("kmemleak: ", "overlaps existing", Severity::Splat, "kmemleak"),
+    kind("kmemleak: ", "larger than object", Severity::Splat, "kmemleak"),
+    kind("kmemleak: ", "Found object by alias", Severity::Splat, "kmemleak"),
+    single("Out of memory: Killed process", "", "out of memory"),
 ];
 
 /// Returns the kind of splat that `line`, without its timestamp, begins, if any.
@@ -137,6 +151,15 @@ mod tests {
             ("WARNING: CPU: 1 PID: 44 at kernel/trace/ftrace.c:2100 ftrace_bug", Splat, "warning"),
             ("BUG: Bad page state in process init  pfn:4a", Splat, "BUG"),
             ("BUG: workqueue lockup - pool cpus=0", Splat, "BUG"),
+            ("BUG kmalloc-64 (Not tainted): Right Redzone overwritten", Splat, "SLUB"),
+            ("BUG task_struct (Tainted: G    B      OE     ): Object corrupt", Splat, "SLUB"),
+            ("kmemleak: 2 new suspected memory leaks (see /sys/kernel/debug/kmemleak)", Splat, "kmemleak"),
+            ("kmemleak: Freeing unknown object at 0xffff000003b61c48", Splat, "kmemleak"),
+            (
+                "kmemleak: Cannot insert 0xffff000003b61c48 into the object search tree (overlaps existing)",
+                Splat,
+                "kmemleak",
+            ),
         ] {
             check(line, Some((severity, name)));
         }
@@ -148,6 +171,9 @@ mod tests {
             "Booting Linux on physical CPU 0x0",
             "rcu: INFO: expedited grace period",
             "module: loading WARNING: x",
+            "BUG_ON is not tainted",
+            "kmemleak: Kernel memory leak detector initialized (mem pool available: 15804)",
+            "kmemleak: Automatic memory scanning thread started",
             "INFO: task scheduler ready",
             "INFO: task a:33 is blocked on a mutex likely owned by task b:44.",
             "watchdog: CPU0: 250 Hz",

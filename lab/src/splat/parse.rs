@@ -19,8 +19,12 @@ const TITLE_MAX: usize = 300;
 /// The call trace of a splat must begin within this many lines after the first.
 const LINES_MAX: usize = 60;
 
-/// The same for lockdep, which first prints a chain of locks, each with its own trace.
-const LOCKDEP_LINES_MAX: usize = 1000;
+/// The same for lockdep, which first prints a chain of locks, each with its own trace, and for SLUB, which
+/// first prints who allocated and freed the object, and its bytes.
+const LONG_LINES_MAX: usize = 1000;
+
+/// The call trace of dump_stack() begins within this many lines after the one that names the task.
+const DUMP_LINES_MAX: usize = 8;
 
 /// The registers to keep: program counter, link register, stack pointer and call arguments.
 const REGISTERS: [&str; 12] = ["pc", "lr", "sp", "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"];
@@ -77,6 +81,27 @@ struct Reader {
     after_cut: bool,
     /// Whether to read stacks of tasks instead of splats.
     stacks: bool,
+    /// The last line outside of a splat that names a task, as dump_stack() begins.
+    dump: Option<Dump>,
+    /// Whether the line before belongs to a dump that is no splat.
+    announced: bool,
+}
+
+/// The beginning of a stack dump outside of a splat.
+struct Dump {
+    time: Option<f64>,
+    task: String,
+    /// The number of lines since.
+    lines: usize,
+}
+
+/// A stack dump without a reason that the lab knows.
+const DUMP: SplatKind = SplatKind::of_dump();
+
+/// The lines before a dump that is not unexpected: of a CPU that was asked for its stack, and of the task that
+/// ran out of memory, whose splat follows.
+fn announces_dump(text: &str) -> bool {
+    text.starts_with("NMI backtrace for cpu ") || text.contains(" invoked oom-killer: ")
 }
 
 /// The heads of the stacks that sysrq prints.
@@ -103,7 +128,7 @@ impl Reader {
             }
             Some(kind) => self.begin(kind, time, text),
             None if text == CUT => {
-                if !self.is_ftrace_bug() {
+                if !self.awaits_warning() {
                     self.close();
                 }
                 self.after_cut = true;
@@ -112,21 +137,46 @@ impl Reader {
                 self.message = Some(capped(text));
                 self.after_cut = false;
             }
+            None if self.open.is_none() => self.outside(time, text),
             None => self.body(text),
+        }
+    }
+
+    /// Reads a line that belongs to no splat; the call trace of dump_stack() may begin there.
+    fn outside(&mut self, time: Option<f64>, text: &str) {
+        let announced = std::mem::replace(&mut self.announced, announces_dump(text));
+        if slab_fault(text) {
+            self.message = Some(capped(text));
+        } else if let Some(task) = task(text) {
+            self.dump = (!announced && !self.stacks).then_some(Dump { time, task, lines: 0 });
+        } else if let Some(Dump { time, task, lines }) = self.dump.take() {
+            if is_trace(text) {
+                self.begin(&DUMP, time, text);
+                self.open = self.open.take().map(|open| Open {
+                    in_trace: true,
+                    splat: Splat { task, ..open.splat },
+                    ..open
+                });
+            } else if lines < DUMP_LINES_MAX {
+                self.dump = Some(Dump { time, task, lines: lines + 1 });
+            }
         }
     }
 
     /// Returns whether a first line belongs to the splat that has already begun.
     fn goes_on(&self, kind: &SplatKind) -> bool {
         let Some(open) = &self.open else { return false };
-        // An ftrace bug report is followed by a warning with the location.
-        let ftrace = self.is_ftrace_bug() && kind.name == "warning";
-        ftrace || kind.continues && open.splat.severity == Severity::Oops && open.splat.frames.is_empty()
+        let warning = self.awaits_warning() && kind.name == "warning";
+        warning || kind.continues && open.splat.severity == Severity::Oops && open.splat.frames.is_empty()
     }
 
-    /// Returns whether an ftrace bug report has begun and its call trace has not.
-    fn is_ftrace_bug(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.splat.kind == "ftrace bug" && open.splat.frames.is_empty())
+    /// Returns whether a report has begun that a warning with its location follows, and its call trace has
+    /// not. SLUB warns in newer kernels (seen with 6.12.95), and dumps the stack in older ones.
+    fn awaits_warning(&self) -> bool {
+        let kinds = ["ftrace bug", "SLUB"];
+        self.open
+            .as_ref()
+            .is_some_and(|open| kinds.contains(&open.splat.kind.as_str()) && open.splat.frames.is_empty())
     }
 
     fn begin(&mut self, kind: &SplatKind, time: Option<f64>, text: &str) {
@@ -147,6 +197,10 @@ impl Reader {
             frames: Vec::new(),
         };
         self.open = Some(Open { splat, lines: 0, in_trace: false });
+        self.dump = None;
+        if kind.single {
+            self.close();
+        }
     }
 
     fn body(&mut self, text: &str) {
@@ -158,7 +212,8 @@ impl Reader {
             }
             return;
         }
-        let most = if open.splat.kind == "lockdep" { LOCKDEP_LINES_MAX } else { LINES_MAX };
+        let long = ["lockdep", "SLUB"].contains(&open.splat.kind.as_str());
+        let most = if long { LONG_LINES_MAX } else { LINES_MAX };
         // KCSAN prints a trace of each task, and then more; only the first is kept.
         let race = open.splat.kind == "KCSAN";
         let over = open.in_trace && !race || open.lines > most || text.starts_with("---[ end ");
@@ -166,8 +221,7 @@ impl Reader {
             return self.close();
         }
         open.in_trace = false;
-        // Both spellings: that of arm64, and that of dump_stack() in generic code of 5.10 and earlier.
-        if text.eq_ignore_ascii_case("call trace:") {
+        if is_trace(text) {
             open.in_trace = true;
         } else if race && open.splat.frames.is_empty() && text.contains(" by task ") {
             // `write to 0xffff… of 8 bytes by task 40 on cpu 1:`
@@ -189,6 +243,10 @@ impl Reader {
         if splat.frames.is_empty() {
             splat.frames.extend(splat.registers.get("pc").and_then(|pc| frame(pc)));
         }
+        if splat.kind == DUMP.name {
+            let function = fingerprint::telling(&splat.frames).first().map_or("", |frame| &frame.symbol);
+            splat.title = format!("dump_stack() in {function}");
+        }
         splat.fingerprint = fingerprint::of(&splat.kind, &splat.title, &splat.frames);
         let same = |other: &&mut Splat| other.fingerprint == splat.fingerprint && other.step == splat.step;
         if let Some(other) = self.splats.iter_mut().find(same) {
@@ -197,6 +255,17 @@ impl Reader {
             self.splats.push(splat);
         }
     }
+}
+
+/// Returns whether a call trace begins after this line. It has two spellings: that of arm64, and that of
+/// dump_stack() in generic code of 5.10 and earlier.
+fn is_trace(text: &str) -> bool {
+    text.eq_ignore_ascii_case("call trace:")
+}
+
+/// Returns whether this is the line before a report of SLUB: `[Right Redzone overwritten] 0x…`.
+fn slab_fault(text: &str) -> bool {
+    text.starts_with('[') && text.contains(" overwritten] 0x")
 }
 
 /// Parses `vfs_write+0x10/0x20 [module 0123abcd] (P)`.
@@ -274,46 +343,5 @@ fn capped(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_levels_and_callers_are_taken_off() {
-        let check = |line, time, text| assert_eq!(split_time(line), (time, text), "{line}");
-        check("<4>[    2.104242] WARNING: x", Some(2.104242), "WARNING: x");
-        check("[    2.1][   T44] BUG: y", Some(2.1), "BUG: y");
-        check("[    2.1][    C1]  f+0x1/0x2", Some(2.1), "f+0x1/0x2");
-        check("[ BUG: Invalid wait context ]", None, "[ BUG: Invalid wait context ]");
-        check("plain", None, "plain");
-        check("[", None, "[");
-    }
-
-    #[test]
-    fn frames_are_told_from_other_lines() {
-        let check = |text: &str, expect: Option<(&str, u64, u64, Option<&str>)>| {
-            let found = frame(text);
-            let found = found
-                .as_ref()
-                .map(|frame| (frame.symbol.as_str(), frame.offset, frame.size, frame.module.as_deref()));
-            assert_eq!(found, expect, "{text}");
-        };
-        check("vfs_write+0x10/0x20", Some(("vfs_write", 16, 32, None)));
-        check("f.isra.0+0x1c/0x3c [deaths] (P)", Some(("f.isra.0", 28, 60, Some("deaths"))));
-        check("f+0x0/0x3c [deaths f00dcafe]", Some(("f", 0, 60, Some("deaths"))));
-        check("f+0x4/0x8 (P)", Some(("f", 4, 8, None)));
-        check("Code: aa1e03e9 d503201f", None);
-        check("0xffff800080001234", None);
-        check("f+0xffffffffffffffffff/0x1", None);
-    }
-
-    #[test]
-    fn a_flood_of_splats_is_capped() {
-        let log = |n| format!("BUG: a\nCall trace:\n f{n}+0x1/0x2\n") + &" f+0x1/0x2\n".repeat(1000);
-        let splats = find(&(0..100).map(log).collect::<String>());
-        assert_eq!((splats.len(), splats[0].frames.len()), (SPLATS_MAX, FRAMES_MAX));
-        let same = find(&log(1).repeat(100));
-        assert_eq!((same.len(), same[0].times), (1, 100));
-        let long = find(&format!("BUG: {}", "x".repeat(100_000)));
-        assert_eq!(long[0].title.len(), TITLE_MAX);
-    }
-}
+#[path = "parse_tests.rs"]
+mod tests;
