@@ -16,6 +16,8 @@ use std::{
 pub(super) fn make(directory: &Path, reach: Reach) -> Tool {
     Tool::new("make").confined(reach).arg("-C").arg(directory).arg("ARCH=arm64").args([
         &format!("CROSS_COMPILE={PREFIX}"),
+        // Headers of a distribution name a version of it, which the host may not have.
+        &format!("CC={PREFIX}gcc"),
         "KBUILD_BUILD_TIMESTAMP=1970-01-01 00:00:00 UTC",
         "KBUILD_BUILD_USER=ftrace-lab",
         "KBUILD_BUILD_HOST=ftrace-lab",

@@ -81,8 +81,9 @@ impl<'a> Trials<'a> {
                 return Ok(Outcome::NotBuilt { reason });
             }
         };
-        // No header has changed, so modules are those of the kernel without the defect; and so are its bugs.
-        kernel.key.clone_from(&self.base.key);
+        // No header has changed, so modules that were built for one mutant serve all. They have the paths of this
+        // tree, so they are not those of the kernel without a defect; its bugs are.
+        kernel.key = format!("{}-mutants", self.base.key);
         kernel.spec.bugs.clone_from(&self.base.spec.bugs);
         let noticed = self.noticed(mutant, &kernel);
         self.copy.restore()?;
