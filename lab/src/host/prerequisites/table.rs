@@ -40,6 +40,11 @@ pub(super) const fn program(
     Prerequisite { name, package, look: Look::Program, minimum: "", needed_for, need: Need::Run }
 }
 
+/// Like [`program`], but only the tests and a few commands need it.
+const fn for_tests(name: &'static str, package: &'static str, needed_for: &'static str) -> Prerequisite {
+    Prerequisite { need: Need::Test, ..program(name, package, needed_for) }
+}
+
 /// On arm64, Debian's native compiler is also available under the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
@@ -95,43 +100,19 @@ pub(super) const TABLE: [Prerequisite; 30] = [
     program("xz", "xz-utils", "unpacking kernel sources"),
     program("apt-get", "apt", "fetching kernel sources and toolchains"),
     program("dpkg-deb", "dpkg", "unpacking kernel sources and toolchains"),
-    Prerequisite {
-        need: Need::Test,
-        ..program("trace-cmd", "trace-cmd", "the tests that compare it with the lab")
-    },
+    for_tests("trace-cmd", "trace-cmd", "the tests that compare it with the lab"),
     // drgn itself is fetched into the cache when a dump is first inspected.
-    Prerequisite {
-        need: Need::Test,
-        ..program("pip3", "python3-pip", "fetching drgn, with which `inspect:` and `lab crash` read dumps")
-    },
-    Prerequisite {
-        need: Need::Test,
-        ..program("gdb-multiarch", "gdb-multiarch", "`lab gdb`, and attaching crash in half the time")
-    },
+    for_tests("pip3", "python3-pip", "fetching drgn, with which `inspect:` and `lab crash` read dumps"),
+    for_tests("gdb-multiarch", "gdb-multiarch", "`lab gdb`, and attaching crash in half the time"),
     program("setpriv", "util-linux", "stopping guests with a whole userland when the lab exits"),
     // The tests use git and curl without a network, on local repositories and file URLs.
-    Prerequisite {
-        need: Need::Test,
-        ..program("git", "git", "kernel sources from git, and patches of kernels")
-    },
-    Prerequisite { need: Need::Test, ..program("curl", "curl", "kernel sources from tarballs") },
-    Prerequisite { need: Need::Test, ..program("g++", "g++", "the fuzzer") },
-    Prerequisite {
-        need: Need::Test,
-        ..program("strace", "strace", "the tests that kill the lab at any of its system calls")
-    },
-    Prerequisite {
-        need: Need::Test,
-        ..program("faketime", "faketime", "the tests of a clock that is set back")
-    },
-    Prerequisite {
-        need: Need::Test,
-        ..program("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema")
-    },
-    Prerequisite {
-        need: Need::Test,
-        ..program("protoc", "protobuf-compiler", "the test that reads traces in Perfetto's format")
-    },
+    for_tests("git", "git", "kernel sources from git, and patches of kernels"),
+    for_tests("curl", "curl", "kernel sources from tarballs"),
+    for_tests("g++", "g++", "the fuzzer"),
+    for_tests("strace", "strace", "the tests that kill the lab at any of its system calls"),
+    for_tests("faketime", "faketime", "the tests of a clock that is set back"),
+    for_tests("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema"),
+    for_tests("protoc", "protobuf-compiler", "the test that reads traces in Perfetto's format"),
     Prerequisite {
         // The first version with `light-dark()`, which the report's style uses.
         minimum: "123.0",
