@@ -66,8 +66,9 @@ fn collect(
             let start = pages.data.len();
             pages.data.resize(start + size, 0);
             match read(&mut pages.data[start..]) {
-                // The kernel returns 0 if the writer interfered, and EAGAIN if the buffer is empty.
-                Ok(0) | Err(Errno::AGAIN) => {
+                // The kernel returns 0 if the writer interfered, EAGAIN if the buffer is empty, and
+                // ENODEV if there is none, since the CPU was never online.
+                Ok(0) | Err(Errno::AGAIN | Errno::NODEV) => {
                     pages.data.truncate(start);
                     *holds_some = false;
                 }
@@ -96,7 +97,7 @@ fn subbuffer_size(instance: &str) -> usize {
     }
 }
 
-/// Returns the CPUs that have a buffer.
+/// Returns the CPUs that can have a buffer.
 fn cpus(per_cpu: &str) -> Result<Vec<u32>, Refusal> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(&*resolve(per_cpu)).refused("list", per_cpu)? {
@@ -155,7 +156,13 @@ mod tests {
 
     #[test]
     fn an_errno_is_given_back() {
-        let reader = (0, |_: &mut [u8]| Err(Errno::NODEV));
-        assert_eq!(collect(vec![reader], 4, 8).unwrap_err(), Errno::NODEV);
+        let reader = (0, |_: &mut [u8]| Err(Errno::IO));
+        assert_eq!(collect(vec![reader], 4, 8).unwrap_err(), Errno::IO);
+    }
+
+    #[test]
+    fn a_cpu_that_was_never_online_has_nothing() {
+        let reader = (1, |_: &mut [u8]| Err(Errno::NODEV));
+        assert_eq!(collect(vec![reader], 4, 8), Ok((vec![], false)));
     }
 }
