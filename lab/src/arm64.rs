@@ -58,6 +58,17 @@ pub fn target(at: u64, word: u32) -> Option<u64> {
     (is_branch(word) || is_branch_link(word)).then(|| at.wrapping_add_signed(offset))
 }
 
+/// Returns the target of a conditional branch at `at`: `b.cond`, `cbz`, `cbnz`, `tbz` or `tbnz`.
+pub fn conditional_target(at: u64, word: u32) -> Option<u64> {
+    let is_cond = word & 0xff00_0010 == 0x5400_0000;
+    let is_compare = word & 0x7e00_0000 == 0x3400_0000;
+    let is_test = word & 0x7e00_0000 == 0x3600_0000;
+    // The offset ends below bit 24, or bit 19 of a test, with its sign as the topmost bit.
+    let (above, bits) = if is_test { (13, 14) } else { (8, 19) };
+    let words = (word << above).cast_signed() >> (32 - bits);
+    (is_cond || is_compare || is_test).then(|| at.wrapping_add_signed(i64::from(words) * 4))
+}
+
 /// Encodes `brk` with an immediate.
 pub fn brk(number: u16) -> u32 {
     0xd420_0000 | u32::from(number) << 5
@@ -126,5 +137,21 @@ mod tests {
         check(0xb400_0100, "b4000100  cbz x0, first+0x60");
         check(0xa9bf_7bfd, "a9bf7bfd  stp x29, x30, [sp, #-0x10]!");
         check(0x0000_0000, "00000000  udf #0x0");
+    }
+
+    #[test]
+    fn conditional_branches_have_targets() {
+        let check = |word, expect: Option<u64>| assert_eq!(conditional_target(0x1000, word), expect, "{word:08x}");
+        // b.ne .+0x20, b.eq .-4, cbz x0, .+0x20, cbnz w3, .-0x40, tbz w1, #3, .+0x100, tbnz x2, #63, .-8
+        check(0x5400_0101, Some(0x1020));
+        check(0x54ff_ffe0, Some(0xffc));
+        check(0xb400_0100, Some(0x1020));
+        check(0x35ff_fe03, Some(0xfc0));
+        check(0x3618_0801, Some(0x1100));
+        check(0xb7ff_ffc2, Some(0xff8));
+        check(branch(0x1000, 0x1020), None);
+        check(NOP, None);
+        // bc.eq, of FEAT_HBC.
+        check(0x5400_0110, None);
     }
 }

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod bisect;
 pub mod cache;
 mod context;
+pub mod coverage;
 mod crash;
 pub mod dump;
 pub mod explain;

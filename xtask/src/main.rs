@@ -7,6 +7,7 @@ mod cache;
 mod check;
 mod ci;
 mod complete;
+mod coverage;
 mod crash;
 mod diff;
 mod doctor;
@@ -96,6 +97,7 @@ enum Lab {
     Diff(diff::Diff),
     Bisect(Box<bisect::Bisect>),
     Judge(judge::Judge),
+    Coverage(coverage::Coverage),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
     Report(report::Report),
@@ -143,6 +145,7 @@ impl Lab {
             Lab::Repro(verb) => verb.run(),
             Lab::Minimize(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
+            Lab::Coverage(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
             Lab::Shell(verb) => verb.run(),

@@ -75,6 +75,9 @@ pub(crate) struct Run {
     /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
+    /// Measure which kernel code each scenario runs; `cargo xtask lab coverage` shows it
+    #[arg(long)]
+    coverage: bool,
     /// Directory for results [default: FTRACE_LAB_RESULTS, or results/]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -115,6 +118,7 @@ impl Run {
             rounds: self.rounds(),
             fail_fast: self.fail_fast || self.until_fail,
             forget_passes: self.until_fail,
+            coverage: self.coverage,
             shuffle: self.shuffle,
             shard,
             cases,

@@ -19,7 +19,7 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
                         # This is a cache of ftrace-lab; see https://bford.info/cachedir/.\n";
 
 /// Everything that the lab creates in its cache, apart from the mark.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 27] = [
     "actionlint",
     "agent",
     "agent-target",
@@ -33,6 +33,8 @@ const NAMES: [&str; 25] = [
     "initramfs",
     "locks",
     "modules",
+    "plugin",
+    "plugin-target",
     "programs",
     "repro",
     "selftests",

@@ -10,12 +10,11 @@ use crate::{
     kernel::{FoundBuild, find_builds, module_name, was_distribution},
     machine::VMCORE,
     results::{KernelInfo, stored_results},
-    words::hex,
 };
 use anyhow::{Context, Result, bail};
 use fs_err::{self as fs, File};
 use object::{
-    LittleEndian as LE, Object, ReadCache,
+    LittleEndian as LE, ReadCache,
     elf::FileHeader64,
     read::elf::{FileHeader, ProgramHeader},
 };
@@ -110,7 +109,7 @@ fn build_of(cache: &Cache, kernel: &KernelInfo, vmcore: &Path) -> Result<FoundBu
     }
     let mut ids = Vec::new();
     for build in builds {
-        match build_id(&build.vmlinux()) {
+        match build.build_id() {
             Ok(id) if id == dumped => return Ok(build),
             Ok(id) => ids.push(id),
             Err(error) => ids.push(format!("none ({error:#})")),
@@ -120,13 +119,6 @@ fn build_of(cache: &Cache, kernel: &KernelInfo, vmcore: &Path) -> Result<FoundBu
         "no build of the kernel {what} in the cache matches the dump: build IDs {}, dump {dumped}",
         ids.join(", ")
     );
-}
-
-/// Returns the build ID of an ELF file.
-fn build_id(path: &Path) -> Result<String> {
-    let file = ReadCache::new(File::open(path)?);
-    let id = object::File::parse(&file)?.build_id()?.map(hex);
-    id.context("it has no build ID")
 }
 
 /// Returns the build ID of the kernel in a dump, from its VMCOREINFO note.

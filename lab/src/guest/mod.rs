@@ -8,6 +8,7 @@ mod debian_rust;
 pub mod initramfs;
 mod modules;
 mod offsets;
+mod package;
 mod programs;
 mod selftests;
 mod toolchain;
@@ -17,8 +18,10 @@ mod workloads;
 pub(crate) use modules::sources as module_sources;
 pub use modules::{Module, Modules};
 pub(crate) use offsets::offset_of;
+pub(crate) use package::Package;
 pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
+pub(crate) use toolchain::{host_cargo_build, host_toolchain};
 pub use userland::{Tree, Userlands};
 
 use crate::{
@@ -60,6 +63,8 @@ pub struct Guest {
     pub userlands: Userlands,
     /// The kernel's selftests, built for a kernel when a scenario needs them.
     pub selftests: Selftests,
+    /// The plugin of QEMU that notes which code runs, if that is measured.
+    pub plugin: Option<PathBuf>,
 }
 
 /// Builds the guest's part of the checkout.
@@ -78,7 +83,7 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
     let programs = Programs::new(lab, sources.join("programs"));
     let userlands = Userlands::new(lab, sources.join("userland"));
     let selftests = Selftests::new(lab, &sources.join("selftests"), &modules);
-    Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests })
+    Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests, plugin: None })
 }
 
 impl Guest {

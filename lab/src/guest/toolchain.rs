@@ -1,8 +1,8 @@
 //! The Rust toolchain that builds the agent: the active one if it has the musl target, else
-//! Debian's, unpacked in the cache.
+//! Debian's, unpacked in the cache. The active one also builds the plugin of QEMU.
 //!
 //! Both are used with the cargo that runs the lab. That cargo, and perhaps the user, put build settings
-//! into the environment; they are removed for the build of the agent.
+//! into the environment; they are removed.
 
 use super::{
     CROSS_GCC,
@@ -40,11 +40,8 @@ pub(super) struct Toolchain {
 impl Toolchain {
     /// Returns the toolchain to use on this host; fetches Debian's if necessary.
     pub(super) fn find(lab: &Lab) -> Result<Toolchain> {
-        // The cargo and the rustc that run the lab, else those on `PATH`.
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let active = Active::ask(&rustc)?;
-        Toolchain::choose(cargo, &active, || debian_rust::obtain(lab))
+        let active = Active::ask(&running("RUSTC", "rustc"))?;
+        Toolchain::choose(running("CARGO", "cargo"), &active, || debian_rust::obtain(lab))
     }
 
     fn choose(
@@ -99,14 +96,8 @@ impl Toolchain {
     /// Returns the command that builds `package` of the workspace at `root`, with the profile of the
     /// same name, below `target_directory`.
     pub(super) fn cargo_build(&self, root: &Path, package: &str, target_directory: &Path) -> Tool {
-        let mut tool = Tool::new(&self.cargo)
-            .args(["build", "--locked", "--package", package, "--profile", package])
-            .args(["--target", self.target, "--target-dir"])
-            .arg(target_directory)
-            .directory(root);
-        for (name, _) in env::vars_os().filter(|(name, _)| is_of_another_build(name)) {
-            tool = tool.env_remove(name);
-        }
+        let mut tool = cargo_build(&self.cargo, root, package, target_directory)
+            .args(["--profile", package, "--target", self.target]);
         for (name, value) in self.environment() {
             tool = tool.env(name, value);
         }
@@ -129,6 +120,31 @@ impl Toolchain {
         }
         environment
     }
+}
+
+/// Returns the cargo or rustc that runs the lab, by the variable that names it, else that on `PATH`.
+fn running(variable: &str, name: &str) -> OsString {
+    env::var_os(variable).unwrap_or_else(|| name.into())
+}
+
+/// Returns what identifies the toolchain of the host.
+pub(crate) fn host_toolchain() -> Result<String> {
+    Ok(Active::ask(&running("RUSTC", "rustc"))?.version)
+}
+
+/// Returns the command that builds `package` of the workspace at `root` for the host, optimized, below
+/// `target_directory`.
+pub(crate) fn host_cargo_build(root: &Path, package: &str, target_directory: &Path) -> Tool {
+    cargo_build(&running("CARGO", "cargo"), root, package, target_directory).arg("--release")
+}
+
+fn cargo_build(cargo: &OsStr, root: &Path, package: &str, target_directory: &Path) -> Tool {
+    let tool = Tool::new(cargo)
+        .args(["build", "--locked", "--package", package, "--target-dir"])
+        .arg(target_directory)
+        .directory(root);
+    let others = env::vars_os().filter(|(name, _)| is_of_another_build(name));
+    others.fold(tool, |tool, (name, _)| tool.env_remove(name))
 }
 
 /// Returns whether an environment variable is part of some other build: one that cargo sets for the

@@ -5,9 +5,13 @@ use super::{
     lists::{functions_in_file, modules_of},
     stamp::Stamp,
 };
-use crate::cache::{Cache, Lease, is_hidden};
-use anyhow::Result;
-use fs_err as fs;
+use crate::{
+    cache::{Cache, Lease, is_hidden},
+    words::hex,
+};
+use anyhow::{Context, Result};
+use fs_err::{self as fs, File};
+use object::{Object, ReadCache};
 use std::path::{Path, PathBuf};
 
 /// A build in the cache, which is not evicted while it is used.
@@ -50,6 +54,11 @@ impl FoundBuild {
         self.output.join("vmlinux")
     }
 
+    /// The build ID of its vmlinux.
+    pub fn build_id(&self) -> Result<String> {
+        build_id(&self.vmlinux())
+    }
+
     /// The directories of source and output: the prefixes of source file names in debug information.
     pub fn roots(&self) -> Vec<PathBuf> {
         // kbuild's link to the source tree.
@@ -66,6 +75,13 @@ impl FoundBuild {
     pub fn modules(&self) -> Result<Vec<PathBuf>> {
         modules_of(&self.output)
     }
+}
+
+/// Returns the build ID of an ELF file.
+pub(crate) fn build_id(path: &Path) -> Result<String> {
+    let file = ReadCache::new(File::open(path)?);
+    let id = object::File::parse(&file)?.build_id()?.map(hex);
+    id.context("it has no build ID")
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ pub use config::Config;
 #[doc(hidden)]
 pub use config::ask as requested_symbols;
 pub(crate) use distribution::unpack_module;
+pub(crate) use found_build::build_id;
 pub use found_build::{FoundBuild, find_builds, was_distribution};
 pub use functions::{Functions, Obstacle, Want};
 pub(crate) use functions::{inlined, inlined_reason};

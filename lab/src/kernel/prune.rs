@@ -28,13 +28,14 @@ enum PruneKind {
 }
 
 /// Directories of the cache. Others are kept: they are small, or cost a download.
-const KINDS: [(&str, PruneKind); 6] = [
+const KINDS: [(&str, PruneKind); 7] = [
     ("builds", PruneKind::Builds),
     ("sources", PruneKind::Sources),
     // Package lists, fetched again each day.
     ("apt", PruneKind::Remade),
-    // Intermediate files of the agent; the result is in `agent`.
+    // Intermediate files of the agent and the plugin; the results are in `agent` and `plugin`.
     ("agent-target", PruneKind::Remade),
+    ("plugin-target", PruneKind::Remade),
     ("snapshots", PruneKind::Remade),
     // With an index for gdb, used only by `userland` scenarios that attach crash.
     ("vmlinux", PruneKind::Remade),

@@ -130,7 +130,7 @@ const NOT_RELOCATED: &str = "nokaslr";
 /// # Errors
 /// The initramfs with the kernel's boot modules cannot be built.
 pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
-    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[])?))
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[])?).measured_by(guest))
 }
 
 /// Like [`machine_spec`], but with the module for hooks in the initramfs if `hooks` is set. It is then
@@ -140,7 +140,13 @@ pub(crate) fn restored_spec(kernel: &Kernel, guest: &Guest, hooks: bool) -> Resu
         return machine_spec(kernel, guest);
     }
     let module = guest.modules.find(kernel, HOOK_MODULE)?;
-    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[module.file])?))
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[module.file])?).measured_by(guest))
+}
+
+impl MachineSpec {
+    fn measured_by(self, guest: &Guest) -> MachineSpec {
+        MachineSpec { plugin: guest.plugin.clone(), ..self }
+    }
 }
 
 /// Like [`machine_spec`], but with the given initramfs.
@@ -156,5 +162,6 @@ pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
         cpus: machine.smp,
         memory: machine.memory.to_string(),
         cmdline: words.map(str::to_owned).collect(),
+        plugin: None,
     }
 }

@@ -8,8 +8,10 @@ mod boot;
 mod console;
 mod death;
 mod dump;
+mod executed;
 mod gdbstub;
 mod monitor;
+mod plugin;
 mod port;
 mod process;
 pub mod qemu;
@@ -23,9 +25,11 @@ pub use boot::machine_spec;
 pub(crate) use boot::{boot_userland, machine_with, restored_spec, restores_hooks};
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
+pub(crate) use executed::executed;
 pub use dump::VMCORE;
 #[doc(hidden)]
 pub use dump::mark_notes_complete;
+pub(crate) use plugin::plugin;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
@@ -117,7 +121,8 @@ impl Machine {
             agent: port_end.as_raw_fd(),
             monitor: monitor_end.as_raw_fd(),
         };
-        let arguments = qemu::arguments(spec, Accelerator::of_host(), memory, sockets);
+        let mut arguments = qemu::arguments(spec, Accelerator::of_host(), memory, sockets);
+        arguments.extend(executed::arguments(spec, directory)?);
         let ends = Arc::new([console_end, port_end, monitor_end]);
         let expression = {
             let ends = Arc::clone(&ends);

@@ -22,6 +22,8 @@ pub struct MachineSpec {
     pub memory: String,
     /// Kernel parameters appended to the lab's own.
     pub cmdline: Vec<String>,
+    /// The plugin that notes which code runs, if that is measured. It does not affect the guest.
+    pub plugin: Option<PathBuf>,
 }
 
 /// Kernel parameters of every guest.
@@ -107,6 +109,11 @@ pub fn arguments(
     .concat()
 }
 
+/// Returns the arguments with which QEMU notes the code that runs in the file `notes`.
+pub fn plugin(plugin: &Path, notes: &Path) -> Vec<String> {
+    words(["-plugin", &format!("{},out={}", option_value(plugin), option_value(notes))])
+}
+
 /// Returns the arguments that follow vmtest's own; QEMU uses the last of each kind. QEMU connects
 /// to sockets at these paths.
 pub fn beside_vmtest(
@@ -159,8 +166,7 @@ fn backing(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
         Memory::Kept(path) => (path, "on"),
         Memory::Copied(path) => (path, "off"),
     };
-    // In QEMU's option lists, a literal comma is doubled.
-    let path = text(path).replace(',', ",,");
+    let path = option_value(path);
     let ram = format!("memory-backend-file,id=ram,size={},mem-path={path},share={share}", spec.memory);
     let mut arguments = words(["-object", &ram]);
     if matches!(memory, Memory::Copied(_)) {
@@ -216,6 +222,11 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// Returns a path in a list of options, where a literal comma is doubled.
+fn option_value(path: &Path) -> String {
+    text(path).replace(',', ",,")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +240,7 @@ mod tests {
             cpus: 2,
             memory: "512M".into(),
             cmdline: vec!["ftrace=function".into()],
+            plugin: None,
         }
     }
 
@@ -252,6 +264,12 @@ mod tests {
                 "-chardev socket,id=agent,fd=8 -device virtserialport,chardev=agent,name=org.ftrace-lab.agent",
             ],
         );
+    }
+
+    #[test]
+    fn a_plugin_has_the_file_for_its_notes() {
+        let line = plugin(Path::new("/c/a,b/libplugin.so"), Path::new("/r/c,d/executed")).join(" ");
+        assert_eq!(line, "-plugin /c/a,,b/libplugin.so,out=/r/c,,d/executed");
     }
 
     #[test]

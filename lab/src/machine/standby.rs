@@ -5,7 +5,7 @@
 //! however long it waited. The agent then greets again, so that the speed it reports is the guest's
 //! current speed.
 
-use super::{CONSOLE, Death, LOG, Machine, snapshot::RESTORE_DEADLINE};
+use super::{CONSOLE, Death, LOG, Machine, executed, snapshot::RESTORE_DEADLINE};
 use anyhow::{Context, Result};
 use fs_err as fs;
 use qapi::qmp;
@@ -35,6 +35,7 @@ impl StandbyMachine {
     pub fn move_to(&mut self, directory: &Path) -> Result<()> {
         let machine = &mut self.0;
         fs::rename(machine.directory.join(LOG), directory.join(LOG))?;
+        executed::move_to(&machine.directory, directory)?;
         machine.console.move_to(&directory.join(CONSOLE))?;
         machine.directory = directory.to_owned();
         Ok(())

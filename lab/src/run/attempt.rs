@@ -1,6 +1,7 @@
 //! One scenario on one kernel, from power-on to verdict.
 
 use crate::{
+    coverage::{self, COVERAGE},
     fit::{self, Unfit},
     guest::Guest,
     kernel::Kernel,
@@ -72,7 +73,10 @@ impl Attempt<'_> {
                         let waiting = Instant::now();
                         let _share = HostShare::wait(scenario.exclusive);
                         started += waiting.elapsed();
-                        let (recording, binaries) = self.record(pristine, scenario, place.path());
+                        let (mut recording, binaries) = self.record(pristine, scenario, place.path());
+                        if let Err(error) = coverage::keep(kernel, place.path(), &place.path().join(COVERAGE)) {
+                            recording.notes.push(format!("the code that ran is not known: {error:#}"));
+                        }
                         verdict::conclude(scenario, recording, place.path(), &binaries)
                     }
                 };

@@ -8,6 +8,7 @@ mod attempt;
 mod event;
 pub mod fleet;
 pub mod known;
+mod measure;
 mod reporter;
 pub mod schedule;
 pub mod select;
@@ -28,7 +29,7 @@ use crate::{
     guest::{self, Guest},
     host::interrupt,
     kernel::{self, Kernel},
-    machine::Snapshots,
+    machine::{self, Snapshots},
     progress::Progress,
     results::{self, Results, RunDirectory, Times},
 };
@@ -62,6 +63,8 @@ pub struct Options {
     /// Keep only the files of each scenario's first pass. Those of all passes of an endless run would
     /// fill the disk.
     pub forget_passes: bool,
+    /// Measure which code each scenario runs.
+    pub coverage: bool,
     /// Start scenarios in a random order with this seed.
     pub shuffle: Option<u64>,
     /// The part of a larger run that is selected, for the results: `2/5 of 4f2a91c0`.
@@ -82,6 +85,7 @@ impl Options {
             rounds: Rounds::One,
             fail_fast: false,
             forget_passes: false,
+            coverage: false,
             shuffle: None,
             shard: None,
             cases: None,
@@ -115,7 +119,10 @@ pub fn prepare(lab: &Lab, options: &Options) -> Result<Prepared> {
     let kernels = options.selection.kernels.iter();
     let kernels = kernels.map(|name| kernel::build(lab, name, tree));
     let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
-    let guest = guest::build(lab)?;
+    let mut guest = guest::build(lab)?;
+    if options.coverage {
+        guest.plugin = machine::plugin(lab)?;
+    }
     let snapshots = Snapshots::new(lab)?;
     kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, &lab.progress));
     fit::prepare_host(lab, options.selection.scenarios.iter().map(|(_, scenario)| scenario));
@@ -131,6 +138,7 @@ pub fn run(
 ) -> Result<(Results, PathBuf)> {
     let run_directory = RunDirectory::create(&options.results, &options.selection.kernels)?;
     let directory = run_directory.path().to_owned();
+    measure::measure(prepared, &directory)?;
     let work = Work::new(prepared, options, &directory, empty_results(prepared, options)?, report);
     let done = work.all();
     let (store, restored_ahead, mut report) = work.end()?;

@@ -13,7 +13,7 @@ mod child;
 
 pub use child::boot_if_child;
 
-use super::{Accelerator, Death, LOG, Machine, MachineSpec, process::Process, qemu};
+use super::{Accelerator, Death, LOG, Machine, MachineSpec, executed, process::Process, qemu};
 use crate::host::{interrupt, process::write_program};
 use anyhow::{Context, Result, bail};
 use child::Order;
@@ -164,7 +164,8 @@ impl Boot {
         fs::create_dir_all(userland.tree.join("tmp"))?;
         let paths = ["agent", "monitor"].map(|name| sockets.path().join(name));
         let listeners = [listen(&paths[0])?, listen(&paths[1])?];
-        let order = order(spec, userland, place.path(), shared, &paths)?;
+        let mut order = order(spec, userland, place.path(), shared, &paths)?;
+        order.arguments.extend(executed::arguments(spec, directory)?);
         let (child, pipe) = child::start(console, directory)?;
         let boot = Boot { place, sockets, child, qemu: None };
         boot.write_script(&userland.tree, &directory.join(LOG))?;

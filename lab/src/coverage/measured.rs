@@ -1,0 +1,169 @@
+//! The coverage of a stored run, kernel by kernel.
+
+use super::{COVERAGE, Ran, Ranges, Source, SourceFiles};
+use crate::{
+    cache::Cache,
+    host::beneath::directory_beneath,
+    kernel::{FoundBuild, find_builds},
+    results::{KernelInfo, stored_results},
+};
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// The file for the code that the kernel ran until its snapshot was made, in the directory of the kernel.
+pub const BOOT: &str = "boot.coverage";
+
+/// The same for what an empty scenario ran: the lab's own part in each scenario.
+pub const EMPTY: &str = "empty.coverage";
+
+/// The coverage of one kernel.
+pub struct Measured {
+    /// The kernel.
+    pub kernel: KernelInfo,
+    /// Its build.
+    pub build: FoundBuild,
+    /// Its lines.
+    pub source: Source,
+    /// What each scenario ran, by name. Repeats are one.
+    pub scenarios: BTreeMap<String, Ranges>,
+    /// What the kernel ran until its snapshot was made.
+    pub boot: Ranges,
+    /// What an empty scenario ran.
+    pub empty: Ranges,
+    /// The scenarios of which some of the code that they ran is not known.
+    pub incomplete: Vec<String>,
+}
+
+/// How much of a file ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileCoverage {
+    /// The file, relative to the kernel tree.
+    pub file: String,
+    /// Its lines.
+    pub lines: Share,
+    /// Its functions.
+    pub functions: Share,
+    /// The ways of its conditional branches: two for each.
+    pub branches: Share,
+}
+
+/// A part of a number of things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Those that ran.
+    pub ran: usize,
+    /// All.
+    pub all: usize,
+}
+
+impl Share {
+    fn add(&mut self, ran: bool) {
+        self.ran += usize::from(ran);
+        self.all += 1;
+    }
+
+    /// Returns the sum of two.
+    pub fn and(self, other: Share) -> Share {
+        Share { ran: self.ran + other.ran, all: self.all + other.all }
+    }
+
+    /// The part in percent, rounded down; of nothing, all ran.
+    pub fn percent(self) -> usize {
+        (100 * self.ran).checked_div(self.all).unwrap_or(100)
+    }
+}
+
+impl Measured {
+    /// Loads the coverage of the kernels of a run.
+    ///
+    /// # Errors
+    /// The run was not measured, a file is corrupt, or the build of a kernel is no longer in the cache.
+    pub fn load(run: &Path, cache: &Cache, files: &SourceFiles) -> Result<Vec<Measured>> {
+        let results = stored_results(run)?;
+        let mut measured = Vec::new();
+        for kernel in &results.kernels {
+            let mut scenarios: BTreeMap<String, Ranges> = BTreeMap::new();
+            let (mut incomplete, mut build_id) = (Vec::new(), None);
+            let of_kernel = results.scenarios.iter().filter(|result| result.kernel == kernel.name);
+            for result in of_kernel.filter(|result| !result.directory.is_empty()) {
+                let Ok(directory) = directory_beneath(run, &result.directory) else { continue };
+                let Some(ran) = Ran::load(&directory, COVERAGE)? else { continue };
+                if ran.lost > 0 {
+                    incomplete.push(result.name.clone());
+                }
+                let code = scenarios.entry(result.name.clone()).or_default();
+                *code = code.and(&ran.code);
+                build_id = Some(ran.build_id);
+            }
+            let Some(build_id) = build_id else { continue };
+            let build = build_of(cache, kernel, &build_id)?;
+            let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
+            let of = |name: &str| -> Result<Ranges> {
+                let ran = Ran::load(run, &format!("{}/{name}", kernel.name))?;
+                Ok(ran.map(|ran| ran.code).unwrap_or_default())
+            };
+            let (boot, empty) = (of(BOOT)?, of(EMPTY)?);
+            measured.push(Measured { kernel: kernel.clone(), build, source, scenarios, boot, empty, incomplete });
+        }
+        if measured.is_empty() {
+            bail!("`{}` was not measured; run scenarios with `--coverage`", run.display());
+        }
+        Ok(measured)
+    }
+
+    /// Returns the path of a source file; the file is gone if its tree was removed from the cache.
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        let mut roots = self.build.roots().into_iter().map(|root| root.join(file));
+        roots.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(file))
+    }
+
+    /// Returns all code that scenarios ran.
+    pub fn ran(&self) -> Ranges {
+        self.scenarios.values().flat_map(Ranges::iter).cloned().collect()
+    }
+
+    /// Returns how much of each file ran, given the code that did.
+    pub fn files(&self, ran: &Ranges) -> Vec<FileCoverage> {
+        let source = &self.source;
+        let mut files: Vec<FileCoverage> =
+            source.files.iter().map(|file| FileCoverage { file: file.clone(), ..FileCoverage::default() }).collect();
+        for (line, ran) in source.lines.iter().zip(source.lines_in(ran)) {
+            files[line.file].lines.add(ran);
+        }
+        for function in &source.functions {
+            files[function.file].functions.add(ran.meets(&function.code));
+        }
+        for branch in &source.branches {
+            let branches = &mut files[source.lines[branch.line].file].branches;
+            branch.ways(ran).into_iter().for_each(|ran| branches.add(ran));
+        }
+        files
+    }
+
+    /// Returns for each line the scenarios that ran it, apart from what an empty scenario ran.
+    pub fn scenarios_of_lines(&self) -> Vec<Vec<&str>> {
+        let mut of_lines = vec![Vec::new(); self.source.lines.len()];
+        for (name, code) in &self.scenarios {
+            let own = self.source.lines_in(&code.without(&self.empty));
+            for (line, _) in own.into_iter().enumerate().filter(|(_, ran)| *ran) {
+                of_lines[line].push(name.as_str());
+            }
+        }
+        of_lines
+    }
+}
+
+fn build_of(cache: &Cache, kernel: &KernelInfo, build_id: &str) -> Result<FoundBuild> {
+    let builds = find_builds(cache, &kernel.config_hash)?;
+    let matching = builds.into_iter().find(|build| build.build_id().is_ok_and(|id| id == build_id));
+    let name = &kernel.name;
+    matching.with_context(|| {
+        format!(
+            "the build of {name} that was measured is not in the cache; `cargo xtask lab build {name}` and run \
+             with `--coverage` again"
+        )
+    })
+}

@@ -1,0 +1,267 @@
+//! The lines, functions and conditional branches of a kernel's code, by address.
+
+use super::Ranges;
+use crate::{
+    arm64,
+    kernel::text::{Binary, INSTRUCTION, map},
+    splat::shortened,
+};
+use anyhow::{Context, Result};
+use gimli::{EndianSlice, LittleEndian};
+use object::{Object, ObjectSection};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Unit<'a> = gimli::Unit<Slice<'a>>;
+
+/// The section of code that stays after boot.
+const TEXT: &str = ".text";
+
+/// The lines of a kernel that have code, with its functions and branches. Code that is freed after boot is
+/// left out.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// The names of files, sorted.
+    pub files: Vec<String>,
+    /// The lines, by file and number.
+    pub lines: Vec<Line>,
+    /// The functions, by address.
+    pub functions: Vec<Function>,
+    /// The branches, by address.
+    pub branches: Vec<Branch>,
+    /// The addresses of each line, sorted: a line may have many pieces.
+    pieces: Vec<(Range<u64>, usize)>,
+}
+
+/// A line that has code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    /// Its index in [`Source::files`].
+    pub file: usize,
+    /// Its number, from 1.
+    pub number: u32,
+}
+
+/// A function with code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name. Static functions may share one.
+    pub name: String,
+    /// Its addresses.
+    pub code: Range<u64>,
+    /// The index of its file in [`Source::files`].
+    pub file: usize,
+}
+
+/// A conditional branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// The index of its line in [`Source::lines`].
+    pub line: usize,
+    /// The address of the instruction.
+    pub at: u64,
+    /// The address that it may jump to.
+    pub target: u64,
+}
+
+impl Branch {
+    /// Returns whether it was taken, and whether it was not. Code behind a branch that also runs on another
+    /// way counts, too.
+    pub fn ways(&self, ran: &Ranges) -> [bool; 2] {
+        match ran.contains(self.at) {
+            true => [ran.contains(self.target), ran.contains(self.at + INSTRUCTION)],
+            false => [false, false],
+        }
+    }
+}
+
+impl Source {
+    /// Reads the files that are `wanted` from the debug information of a vmlinux. `roots` are the prefixes of
+    /// the names of its files.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no valid debug information.
+    pub fn of_vmlinux(vmlinux: &Path, roots: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Result<Source> {
+        let read = || -> Result<Source> {
+            let binary = Binary::vmlinux(vmlinux)?;
+            // Not .init.text, which is freed after boot.
+            let text = binary.section(TEXT).with_context(|| format!("it has no section `{TEXT}`"))?;
+            let mut rows = Rows { roots, wanted, text: text.clone(), names: BTreeMap::new(), rows: Vec::new() };
+            rows.read(vmlinux)?;
+            let mut source = rows.source();
+            source.functions = source.functions_of(&binary)?;
+            source.branches = source.branches_of(&binary, &text);
+            Ok(source)
+        };
+        read().with_context(|| format!("cannot read the lines of `{}`", vmlinux.display()))
+    }
+
+    /// Returns for each line whether any of its code is in the set.
+    pub fn lines_in(&self, code: &Ranges) -> Vec<bool> {
+        let mut found = vec![false; self.lines.len()];
+        let mut ranges = code.iter().peekable();
+        for (piece, line) in &self.pieces {
+            while ranges.next_if(|range| range.end <= piece.start).is_some() {}
+            if ranges.peek().is_some_and(|range| range.start < piece.end) {
+                found[*line] = true;
+            }
+        }
+        found
+    }
+
+    /// Returns the lines of the code of a function, in its own file.
+    pub fn lines_of(&self, function: &Function) -> Vec<usize> {
+        let first = self.pieces.partition_point(|(piece, _)| piece.end <= function.code.start);
+        let pieces = self.pieces[first..].iter().take_while(|(piece, _)| piece.start < function.code.end);
+        let mut lines: Vec<usize> =
+            pieces.map(|(_, line)| *line).filter(|line| self.lines[*line].file == function.file).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+
+    /// The line of the code at an address.
+    fn line_at(&self, address: u64) -> Option<usize> {
+        let place = self.pieces.partition_point(|(piece, _)| piece.end <= address);
+        self.pieces.get(place).filter(|(piece, _)| piece.contains(&address)).map(|(_, line)| *line)
+    }
+
+    fn functions_of(&self, binary: &Binary) -> Result<Vec<Function>> {
+        let symbols = binary.symbols()?.iter().filter(|symbol| symbol.code && symbol.size > 0);
+        let function = |symbol| {
+            let Symbol { range, name } = symbol;
+            let line = self.line_at(range.start)?;
+            Some(Function { name, code: range, file: self.lines[line].file })
+        };
+        let symbols = symbols.map(|symbol| Symbol { range: symbol.range(), name: binary.name(symbol).to_owned() });
+        let mut functions: Vec<Function> = symbols.filter_map(function).collect();
+        functions.sort_by(|one, other| (one.code.start, &one.name).cmp(&(other.code.start, &other.name)));
+        // Of several names of one function, one remains.
+        functions.dedup_by_key(|function| function.code.start);
+        Ok(functions)
+    }
+
+    fn branches_of(&self, binary: &Binary, text: &Range<u64>) -> Vec<Branch> {
+        let length = usize::try_from(text.end - text.start).unwrap_or_default();
+        let Some(bytes) = binary.contents(text.start, length) else { return Vec::new() };
+        let word = |at: u64| {
+            let place = usize::try_from(at.checked_sub(text.start)?).ok()?;
+            Some(u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?))
+        };
+        let mut branches = Vec::new();
+        for (piece, line) in &self.pieces {
+            for at in piece.clone().step_by(INSTRUCTION as usize) {
+                if let Some(target) = word(at).and_then(|word| arm64::conditional_target(at, word)) {
+                    branches.push(Branch { line: *line, at, target });
+                }
+            }
+        }
+        branches
+    }
+}
+
+/// A symbol of code.
+struct Symbol {
+    range: Range<u64>,
+    name: String,
+}
+
+/// Rows of line tables.
+struct Rows<'a, W> {
+    roots: &'a [PathBuf],
+    wanted: W,
+    /// The code that stays after boot.
+    text: Range<u64>,
+    /// The names of files, with their numbers in the order in which they were found.
+    names: BTreeMap<String, usize>,
+    /// Addresses, file and line.
+    rows: Vec<(Range<u64>, usize, u32)>,
+}
+
+impl<W: Fn(&str) -> bool> Rows<'_, W> {
+    fn read(&mut self, vmlinux: &Path) -> Result<()> {
+        let map = map(vmlinux)?;
+        let file = object::File::parse(&map[..])?;
+        let load = |id: gimli::SectionId| -> Result<Slice<'_>, gimli::Error> {
+            let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+            Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
+        };
+        let dwarf = gimli::Dwarf::load(load)?;
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next()? {
+            self.of_unit(&dwarf, &dwarf.unit(header)?)?;
+        }
+        Ok(())
+    }
+
+    fn of_unit(&mut self, dwarf: &gimli::Dwarf<Slice<'_>>, unit: &Unit<'_>) -> Result<()> {
+        let Some(program) = unit.line_program.clone() else { return Ok(()) };
+        let mut numbers: HashMap<u64, Option<usize>> = HashMap::new();
+        let mut rows = program.rows();
+        let mut last: Option<(u64, Option<usize>, u32)> = None;
+        while let Some((header, row)) = rows.next_row()? {
+            let address = row.address();
+            if let Some((start, Some(file), line)) = last.take()
+                && self.text.contains(&start)
+                && start < address
+            {
+                self.rows.push((start..address, file, line));
+            }
+            if row.end_sequence() {
+                continue;
+            }
+            let index = row.file_index();
+            let number = match numbers.get(&index) {
+                Some(number) => *number,
+                None => *numbers.entry(index).or_insert(self.file(dwarf, unit, header, index)?),
+            };
+            last = row.line().and_then(|line| Some((address, number, u32::try_from(line.get()).ok()?)));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of a file, if it is wanted.
+    fn file(
+        &mut self,
+        dwarf: &gimli::Dwarf<Slice<'_>>,
+        unit: &Unit<'_>,
+        header: &gimli::LineProgramHeader<Slice<'_>>,
+        index: u64,
+    ) -> Result<Option<usize>> {
+        let Some(entry) = header.file(index) else { return Ok(None) };
+        let text = |value| Ok::<_, gimli::Error>(dwarf.attr_string(unit, value)?.to_string_lossy().into_owned());
+        let mut path = unit.comp_dir.map(|place| place.to_string_lossy().into_owned()).map(PathBuf::from);
+        let path = path.get_or_insert_default();
+        if let Some(directory) = entry.directory(header) {
+            path.push(text(directory)?);
+        }
+        path.push(text(entry.path_name())?);
+        let name = shortened(&path.to_string_lossy(), self.roots);
+        if !(self.wanted)(&name) {
+            return Ok(None);
+        }
+        let next = self.names.len();
+        Ok(Some(*self.names.entry(name).or_insert(next)))
+    }
+
+    /// Sorts what was read.
+    fn source(self) -> Source {
+        let mut sorted = vec![0; self.names.len()];
+        for (place, number) in self.names.values().enumerate() {
+            sorted[*number] = place;
+        }
+        let line = |file: usize, number| Line { file: sorted[file], number };
+        let mut lines: Vec<Line> = self.rows.iter().map(|(_, file, number)| line(*file, *number)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let index = |line: Line| lines.partition_point(|other| *other < line);
+        let mut pieces: Vec<(Range<u64>, usize)> =
+            self.rows.into_iter().map(|(code, file, number)| (code, index(line(file, number)))).collect();
+        pieces.sort_unstable_by_key(|(code, _)| (code.start, code.end));
+        Source { files: self.names.into_keys().collect(), lines, pieces, ..Source::default() }
+    }
+}

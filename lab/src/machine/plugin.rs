@@ -1,0 +1,66 @@
+//! The plugin of QEMU that notes which code runs, built with cargo for the host.
+
+use super::{Accelerator, qemu};
+use crate::{
+    context::Lab,
+    guest::{Package, host_cargo_build, host_toolchain},
+    host::process::Tool,
+};
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// The package, below `lab/`.
+const PACKAGE: &str = "plugin";
+
+/// The file that cargo builds.
+const LIBRARY: &str = "release/libplugin.so";
+
+/// Selects version 2 of QEMU's plugin interface, which the first QEMU without version 1 has.
+const VERSION_2: &str = "QEMU_PLUGIN_VERSION_2";
+
+/// The major version of that QEMU.
+const WITHOUT_VERSION_1: u32 = 9;
+
+/// Returns the plugin. If machines of this host cannot have it, prints why and returns `None`.
+pub(crate) fn plugin(lab: &Lab) -> Result<Option<PathBuf>> {
+    let refuse = |why: &str| {
+        lab.progress.line(format!("warning: the code that runs is not measured: {why}"));
+        Ok(None)
+    };
+    if Accelerator::of_host() == Accelerator::Kvm {
+        return refuse("this host runs guests under KVM, and only emulated code can be measured");
+    }
+    if !Tool::new(qemu::PROGRAM).arg("-help").run()?.lines().any(|line| line.starts_with("-plugin ")) {
+        return refuse(&format!("this `{}` was built without plugins", qemu::PROGRAM));
+    }
+    let second = major(&Tool::new(qemu::PROGRAM).arg("--version").run()?) >= Some(WITHOUT_VERSION_1);
+    let package = Package {
+        name: PACKAGE,
+        sources: &["lab/plugin"],
+        toolchain: format!("{} {second}", host_toolchain()?),
+    };
+    let built = package.build(lab, |target| {
+        let cargo = host_cargo_build(&lab.root, PACKAGE, target);
+        if second { cargo.env(VERSION_2, "1") } else { cargo }.run()?;
+        Ok(target.join(LIBRARY))
+    })?;
+    Ok(Some(built))
+}
+
+/// Returns the major version of a QEMU.
+fn major(version: &str) -> Option<u32> {
+    let (_, number) = version.split_once("version ")?;
+    number.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_qemu_selects_that_of_the_interface() {
+        assert_eq!(major("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\n"), Some(7));
+        assert_eq!(major("QEMU emulator version 10.0.2"), Some(10));
+        assert_eq!(major("no QEMU"), None);
+    }
+}

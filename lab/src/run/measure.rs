@@ -1,0 +1,58 @@
+//! What runs in every scenario: the boot, and the lab's own part.
+
+use super::{Attempt, Prepared};
+use crate::{
+    coverage::{self, BOOT, COVERAGE, EMPTY},
+    kernel::Kernel,
+    machine::{BOOT_DEADLINE, Machine, machine_spec},
+    results::partial,
+    scenario::{Scenario, ScenarioFile},
+};
+use anyhow::{Result, bail};
+use fs_err as fs;
+use std::path::Path;
+
+/// A scenario that does nothing.
+const NOTHING: &str = include_str!("empty.yaml");
+
+/// Boots each kernel and runs an empty scenario on it; their coverage goes to the directory `run`. Does
+/// nothing if coverage is not measured.
+pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
+    if prepared.guest.plugin.is_none() {
+        return Ok(());
+    }
+    prepared.kernels.iter().try_for_each(|kernel| {
+        let directory = run.join(&kernel.name);
+        fs::create_dir_all(&directory)?;
+        boot(prepared, kernel, &directory.join(BOOT))?;
+        empty(prepared, kernel, &directory.join(EMPTY))
+    })
+}
+
+fn boot(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
+    let place = partial(to.parent().unwrap_or(to))?;
+    let spec = machine_spec(kernel, &prepared.guest)?;
+    drop(Machine::boot(&spec, place.path(), BOOT_DEADLINE)?);
+    coverage::keep(kernel, place.path(), to)
+}
+
+fn empty(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
+    let place = partial(to.parent().unwrap_or(to))?;
+    let path = place.path().join("empty.yaml");
+    fs::write(&path, NOTHING)?;
+    let scenario = Scenario::parse(&path, NOTHING)?;
+    let found = ScenarioFile { name: "empty".into(), path };
+    let attempt = Attempt {
+        kernel,
+        guest: &prepared.guest,
+        found: &found,
+        scenario: &scenario,
+        repeat: None,
+        run: place.path(),
+    };
+    let result = attempt.execute(&prepared.snapshots)?;
+    if !result.status.is_good() {
+        bail!("an empty scenario on {} ended with: {} {}", kernel.name, result.status, result.reason);
+    }
+    Ok(fs::rename(place.path().join(&result.directory).join(COVERAGE), to)?)
+}

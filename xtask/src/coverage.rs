@@ -1,0 +1,149 @@
+//! `cargo xtask lab coverage`
+
+use crate::{Usage, exit, results, root};
+use anyhow::Result;
+use clap::Args;
+use fs_err as fs;
+use lab::{
+    cache::Cache,
+    coverage::{FileCoverage, Function, Measured, Share, SourceFiles, lcov},
+    progress::Progress,
+};
+use std::path::{Path, PathBuf};
+
+/// Show which kernel code the scenarios of a run ran
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab run --coverage                              measure\n  \
+    cargo xtask lab coverage                                    the kernel's tracing code, file by file\n  \
+    cargo xtask lab coverage --files fs/eventfd.c               other files, or directories\n  \
+    cargo xtask lab coverage --function __unregister_kprobe_top its lines, and which scenarios ran them\n  \
+    cargo xtask lab coverage --never                            functions that nothing ran\n  \
+    cargo xtask lab coverage --lcov out.info                    for genhtml and Codecov\n\n\
+    The code is that of the kernel; what runs only during boot, and is freed then, is not counted. A branch\n\
+    counts twice, for each of its ways. docs/coverage.md says how it is measured and how exact it is.")]
+pub(crate) struct Coverage {
+    /// Directory of a run, if it is not results/latest; then files and directories of the kernel tree to
+    /// count instead of its tracing code (`*` stands for a part of a name)
+    #[arg(value_name = "[RESULTS] [FILE]...")]
+    arguments: Vec<String>,
+    /// Show the source of a function with the number of scenarios that ran each line, and their names
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["never", "lcov"])]
+    function: Option<String>,
+    /// List the functions that nothing ran
+    #[arg(long, conflicts_with = "lcov")]
+    never: bool,
+    /// Write the coverage to a file, in the format of lcov
+    #[arg(long, value_name = "FILE")]
+    lcov: Option<PathBuf>,
+}
+
+impl Coverage {
+    pub(crate) fn run(self) -> Result<u8> {
+        let (run, files) = self.subject()?;
+        let progress = Progress::new();
+        let measured = Measured::load(&run, &Cache::open(&progress)?, &files)?;
+        let mut lines = String::new();
+        for measured in &measured {
+            match (&self.function, &self.lcov) {
+                (Some(name), _) => show_function(measured, name)?,
+                (None, Some(_)) => lines += &lcov(measured),
+                (None, None) if self.never => show_never(measured),
+                (None, None) => show_files(measured),
+            }
+        }
+        if let Some(path) = &self.lcov {
+            fs::write(path, lines)?;
+        }
+        Ok(exit::SUCCESS)
+    }
+
+    /// Returns the run, and the files to count.
+    fn subject(&self) -> Result<(PathBuf, SourceFiles)> {
+        let (run, files) = match self.arguments.split_first() {
+            Some((first, rest)) if Path::new(first).join("results.json").is_file() => (first.into(), rest),
+            _ => (results().join("latest"), self.arguments.as_slice()),
+        };
+        let files = if files.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(files) };
+        Ok((run, files))
+    }
+}
+
+fn show_files(measured: &Measured) {
+    println!("{}: {} scenarios", measured.kernel.name, measured.scenarios.len());
+    let files = measured.files(&measured.ran());
+    let widest = files.iter().map(|file| file.file.len()).max().unwrap_or_default().max("file".len());
+    println!("{:widest$}  {:>19} {:>19} {:>19}", "file", "lines", "functions", "branches");
+    let mut all = FileCoverage { file: "all".to_owned(), ..FileCoverage::default() };
+    for file in &files {
+        println!("{}", row(file, widest));
+        all.lines = all.lines.and(file.lines);
+        all.functions = all.functions.and(file.functions);
+        all.branches = all.branches.and(file.branches);
+    }
+    println!("{}", row(&all, widest));
+    for name in &measured.incomplete {
+        println!("{name} ran more code than could be noted; it counts for what was noted");
+    }
+}
+
+fn row(file: &FileCoverage, widest: usize) -> String {
+    let share = |share: Share| format!("{:>6} of {:>5} {:>3} %", share.ran, share.all, share.percent());
+    let FileCoverage { file, lines, functions, branches } = file;
+    format!("{file:widest$}  {:>19} {:>19} {:>19}", share(*lines), share(*functions), share(*branches))
+}
+
+fn show_never(measured: &Measured) {
+    let ran = measured.ran();
+    let mut file = None;
+    for function in measured.source.functions.iter().filter(|function| !ran.meets(&function.code)) {
+        if file != Some(function.file) {
+            println!("{}", measured.source.files[function.file]);
+            file = Some(function.file);
+        }
+        let boot = if measured.boot.meets(&function.code) { "  (ran during boot)" } else { "" };
+        println!("  {}{boot}", function.name);
+    }
+}
+
+fn show_function(measured: &Measured, name: &str) -> Result<()> {
+    let is_it = |function: &&Function| function.name == name;
+    let functions: Vec<_> = measured.source.functions.iter().filter(is_it).collect();
+    if functions.is_empty() {
+        let error = format!(
+            "{} has no function `{name}` of its own in the files that are counted; name its file, or a function \
+             that it is inlined into",
+            measured.kernel.name
+        );
+        return Err(Usage(error).into());
+    }
+    let of_lines = measured.scenarios_of_lines();
+    for function in functions {
+        let source = &measured.source;
+        let lines = source.lines_of(function);
+        let file = &source.files[function.file];
+        let path = measured.path_of(file);
+        let text = fs::read_to_string(&path)?;
+        let numbers: Vec<u32> = lines.iter().map(|line| source.lines[*line].number).collect();
+        let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else { continue };
+        println!("{name} on {}, {file}:{first}", measured.kernel.name);
+        let mut who: Vec<&str> = Vec::new();
+        let numbered = text.lines().zip(1_u32..).skip(*first as usize - 1);
+        for (line, number) in numbered.take_while(|(_, number)| number <= last) {
+            let place = lines.iter().find(|line| source.lines[**line].number == number);
+            let count = match place.map(|line| &of_lines[*line]) {
+                None => String::new(),
+                Some(scenarios) if scenarios.is_empty() => "never".to_owned(),
+                Some(scenarios) => {
+                    who.extend(scenarios);
+                    scenarios.len().to_string()
+                }
+            };
+            println!("{count:>6} {number:>5}  {line}");
+        }
+        who.sort_unstable();
+        who.dedup();
+        println!("run by: {}", if who.is_empty() { "no scenario".to_owned() } else { who.join(", ") });
+    }
+    Ok(())
+}
