@@ -40,9 +40,18 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     pub(crate) fn run(self) -> Result<u8> {
-        let (run, files) = self.subject()?;
-        let progress = Progress::new();
-        let measured = Measured::load(&run, &Cache::open(&progress)?, &files)?;
+        let (run, named) = self.subject();
+        let files = if named.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(named) };
+        let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &files)?;
+        for measured in &measured {
+            let is_known = |name: &&String| {
+                let files = SourceFiles::named(std::slice::from_ref(name));
+                measured.source.files.iter().any(|file| files.has(file))
+            };
+            if let Some(name) = named.iter().find(|name| !is_known(name)) {
+                return Err(Usage(format!("{} has no code in `{name}`", measured.kernel.name)).into());
+            }
+        }
         let mut lines = String::new();
         for measured in &measured {
             match (&self.function, &self.lcov) {
@@ -58,14 +67,12 @@ impl Coverage {
         Ok(exit::SUCCESS)
     }
 
-    /// Returns the run, and the files to count.
-    fn subject(&self) -> Result<(PathBuf, SourceFiles)> {
-        let (run, files) = match self.arguments.split_first() {
+    /// Returns the run, and the files that are named.
+    fn subject(&self) -> (PathBuf, &[String]) {
+        match self.arguments.split_first() {
             Some((first, rest)) if Path::new(first).join("results.json").is_file() => (first.into(), rest),
-            _ => (results().join("latest"), self.arguments.as_slice()),
-        };
-        let files = if files.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(files) };
-        Ok((run, files))
+            _ => (results().join("latest"), &self.arguments),
+        }
     }
 }
 

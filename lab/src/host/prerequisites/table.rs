@@ -49,7 +49,7 @@ const fn for_tests(name: &'static str, package: &'static str, needed_for: &'stat
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
 /// All prerequisites.
-pub(super) const TABLE: [Prerequisite; 30] = [
+pub(super) const TABLE: [Prerequisite; 31] = [
     Prerequisite {
         // 6.0 introduced pvpanic-pci and pauth-impdef; 7.2, Debian 12's version, is the oldest with
         // which restoring snapshots was tested.
@@ -112,6 +112,7 @@ pub(super) const TABLE: [Prerequisite; 30] = [
     for_tests("strace", "strace", "the tests that kill the lab at any of its system calls"),
     for_tests("faketime", "faketime", "the tests of a clock that is set back"),
     for_tests("xmllint", "libxml2-utils", "the test that checks junit.xml against its schema"),
+    for_tests("genhtml", "lcov", "the test that reads coverage in the format of lcov"),
     for_tests("protoc", "protobuf-compiler", "the test that reads traces in Perfetto's format"),
     Prerequisite {
         // The first version with `light-dark()`, which the report's style uses.

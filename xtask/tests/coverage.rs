@@ -1,0 +1,65 @@
+//! `lab run --coverage` and `lab coverage` on the default kernel.
+
+#[expect(dead_code, reason = "only other tests kill runs")]
+mod stage;
+
+use stage::{ONE_RUN, TRIVIAL, check, run, said, scenarios, scratch, xtask};
+use std::{fs, path::Path, process::Command};
+
+/// Writes to an eventfd.
+const WRITES: &str = "summary: an eventfd is written\nsteps: [workload: eventfd --sleep 0 1 2]\n";
+
+fn coverage(results: &Path, arguments: &[&str]) -> Command {
+    let mut command = xtask();
+    command.args(["lab", "coverage"]).arg(results.join("latest")).args(arguments);
+    command
+}
+
+#[test]
+fn a_run_knows_which_lines_each_scenario_ran() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL), ("writes", WRITES)]);
+    check(run(&results, &scenarios).arg("--coverage"), 0, &["2 passed"]);
+
+    let table = said(&check(&mut coverage(&results, &["fs/eventfd.c", "kernel/trace/trace_e*probe.c"]), 0, &[]));
+    let row = |file: &str| table.lines().find(|line| line.starts_with(file)).unwrap_or_else(|| panic!("{table}"));
+    assert!(!row("fs/eventfd.c").contains(" 0 of"), "{table}");
+    assert!(row("kernel/trace/trace_eprobe.c").contains(" 0 of"), "{table}");
+
+    let shown = ["eventfd_write on 6.12, fs/eventfd.c:", "\nrun by: writes\n", "never", "ctx->count += ucnt;"];
+    let function = check(&mut coverage(&results, &["fs/eventfd.c", "--function", "eventfd_write"]), 0, &shown);
+    let written = said(&function).lines().find(|line| line.contains("ctx->count += ucnt;")).unwrap().to_owned();
+    assert!(written.trim_start().starts_with("1 "), "{written}");
+
+    let never = said(&check(&mut coverage(&results, &["fs/eventfd.c", "--never"]), 0, &["fs/eventfd.c"]));
+    assert!(never.contains("eventfd_show_fdinfo") && !never.contains("eventfd_write"), "{never}");
+
+    let info = directory.path().join("out.info");
+    check(coverage(&results, &["fs/eventfd.c", "--lcov"]).arg(&info), 0, &[]);
+    let number: u32 = written.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let text = fs::read_to_string(&info).unwrap();
+    assert!(text.lines().any(|line| line == format!("DA:{number},1")), "{text}");
+    let html = directory.path().join("html");
+    let genhtml = ["--branch-coverage", "--quiet", "--output-directory"];
+    check(Command::new("genhtml").args(genhtml).arg(&html).arg(&info), 0, &[]);
+    assert!(html.join("index.html").is_file());
+}
+
+#[test]
+fn what_cannot_be_shown_says_why() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL)]);
+    check(&mut run(&results, &scenarios), 0, &["1 passed"]);
+    check(&mut coverage(&results, &[]), 3, &["was not measured; run scenarios with `--coverage`"]);
+    check(run(&results, &scenarios).arg("--coverage"), 0, &["1 passed"]);
+    check(
+        &mut coverage(&results, &["fs/eventfd.c", "--function", "eventfd_wrote"]),
+        2,
+        &["6.12 has no function `eventfd_wrote` of its own in the files that are counted"],
+    );
+    check(&mut coverage(&results, &["fs/eventfd.cc"]), 2, &["6.12 has no code in `fs/eventfd.cc`"]);
+}
