@@ -1,5 +1,6 @@
 //! `cargo xtask …`: parses the command line and prints; everything else lives in `lab`.
 
+mod affected;
 mod bench;
 mod bisect;
 mod build;
@@ -98,6 +99,7 @@ enum Lab {
     Bisect(Box<bisect::Bisect>),
     Judge(judge::Judge),
     Coverage(coverage::Coverage),
+    Affected(affected::Show),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
     Report(report::Report),
@@ -146,6 +148,7 @@ impl Lab {
             Lab::Minimize(verb) => verb.run(),
             Lab::Judge(verb) => verb.run(),
             Lab::Coverage(verb) => verb.run(),
+            Lab::Affected(verb) => verb.run(),
             Lab::Trace(verb) => verb.run(),
             Lab::Crash(verb) => verb.run(),
             Lab::Shell(verb) => verb.run(),

@@ -1,9 +1,10 @@
 //! `cargo xtask lab run`
 
-use crate::{Usage, complete, exit, results, root, scenarios, setup::Setup};
+use crate::{Usage, affected::Change, complete, exit, results, root, scenarios, setup::Setup};
 use anyhow::Result;
 use clap::{Args, builder::TypedValueParser};
 use lab::{
+    coverage::changes_since,
     host::prerequisites::Need,
     kernel,
     progress::Progress,
@@ -32,6 +33,7 @@ use trace::{Trace, diff};
     cargo xtask lab run --filter eventfd --jobs 1 -v   by name, with every step and expectation\n  \
     cargo xtask lab run --kernel '>=6.1'               on every plain kernel since 6.1\n  \
     cargo xtask lab run --kernel-tree ~/linux          on your kernel tree\n  \
+    cargo xtask lab run --kernel-tree ~/linux --affected      what your changes concern\n  \
     cargo xtask lab run --rerun-failed                 the failures of the last run\n  \
     cargo xtask lab run probes/remove --repeat 50      50 times: how often does it pass?\n  \
     cargo xtask lab run probes/remove --until-fail     until it fails\n  \
@@ -50,6 +52,11 @@ pub(crate) struct Run {
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
+    /// Run only the scenarios that the changes of --kernel-tree since REV concern, by the last coverage, and
+    /// end with the changed lines that none of them ran [REV: HEAD]
+    #[arg(long, value_name = "REV", num_args = 0..=1, default_missing_value = "HEAD", require_equals = true)]
+    #[arg(requires = "kernel_tree", conflicts_with_all = ["rerun_failed", "shard"])]
+    affected: Option<String>,
     /// Run only scenarios whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
@@ -99,8 +106,12 @@ impl Run {
     pub(crate) fn run(self) -> Result<u8> {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
-        let (selection, part) = self.selection(&progress)?;
+        let (mut selection, part) = self.selection(&progress)?;
         let (shard, cases) = part.unzip();
+        let change = self.change()?;
+        if let Some(change) = &change {
+            change.keep_affected(&mut selection)?;
+        }
         if let Some(seed) = self.shuffle {
             println!("shuffled with --shuffle {seed}");
         }
@@ -118,7 +129,7 @@ impl Run {
             rounds: self.rounds(),
             fail_fast: self.fail_fast || self.until_fail,
             forget_passes: self.until_fail,
-            coverage: self.coverage,
+            coverage: self.coverage || change.is_some(),
             shuffle: self.shuffle,
             shard,
             cases,
@@ -141,8 +152,18 @@ impl Run {
             show_flakes(&rates);
         }
         let (results, directory) = ran?;
+        if let Some(change) = &change {
+            change.print_never_run(&directory, &lab.cache)?;
+        }
         println!("{}\nresults: {}", summary(&results), directory.display());
         Ok(code(&results))
+    }
+
+    /// Returns what changed in the kernel tree, for `--affected`.
+    fn change(&self) -> Result<Option<Change>> {
+        let (Some(since), Some(tree)) = (&self.affected, &self.kernel_tree) else { return Ok(None) };
+        let changes = changes_since(tree, since).map_err(|error| Usage(format!("{error:#}")))?;
+        Ok(Some(Change { changes, tree: Some(tree.clone()), since: Some(since.clone()) }))
     }
 
     fn results(&self) -> PathBuf {

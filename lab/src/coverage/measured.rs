@@ -8,6 +8,7 @@ use crate::{
     results::{KernelInfo, stored_results},
 };
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -154,6 +155,25 @@ impl Measured {
         }
         of_lines
     }
+}
+
+/// Returns the run below `results` that measured most scenarios on a kernel; of several, the last one.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn last_measured(results: &Path, kernel: &str) -> Result<Option<PathBuf>> {
+    let runs = fs::read_dir(results)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let is_measured = |run: &PathBuf| !run.is_symlink() && run.join(kernel).join(EMPTY).is_file();
+    let count = |run: PathBuf| {
+        // A run that cannot be read is not a candidate.
+        let results = stored_results(&run).ok()?;
+        let measured = results.scenarios.iter().filter(|result| {
+            result.kernel == kernel && run.join(&result.directory).join(COVERAGE).is_file()
+        });
+        Some((measured.count(), run))
+    };
+    // Their names begin with the time.
+    Ok(runs.into_iter().filter(is_measured).filter_map(count).max().map(|(_, run)| run))
 }
 
 fn build_of(cache: &Cache, kernel: &KernelInfo, build_id: &str) -> Result<FoundBuild> {

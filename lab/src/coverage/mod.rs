@@ -3,19 +3,25 @@
 //! QEMU notes the code that it translates (`lab/plugin`), so the kernel and the guest are the same with
 //! and without the measurement. The line table of vmlinux turns addresses into lines.
 
+mod affected;
+mod change;
 mod files;
 mod lcov;
 mod measured;
 mod ranges;
 mod source;
 mod stored;
+mod tree;
 
+pub use affected::{Affected, Concerned, affected, never_run};
+pub use change::FileChange;
 pub use files::SourceFiles;
 pub use lcov::lcov;
-pub use measured::{BOOT, EMPTY, FileCoverage, Measured, Share};
+pub use measured::{BOOT, EMPTY, FileCoverage, Measured, Share, last_measured};
 pub use ranges::Ranges;
 pub use source::{Branch, Function, Line, Source};
 pub use stored::{COVERAGE, Ran};
+pub use tree::{changes_since, text_at};
 
 use crate::{
     kernel::{Kernel, build_id},

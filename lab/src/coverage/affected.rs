@@ -1,0 +1,225 @@
+//! Which scenarios a change concerns: those that ran the functions that changed.
+
+use super::{FileChange, Function, Measured};
+use fs_err as fs;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+/// The scenarios that a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Affected {
+    /// Any may be concerned, for this reason.
+    All(String),
+    /// These, the most concerned first.
+    Some(Vec<Concerned>),
+}
+
+/// A scenario that a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concerned {
+    /// The scenario.
+    pub scenario: String,
+    /// The number of changed lines that it ran.
+    pub changed: usize,
+    /// The number of lines that it ran of the functions that changed.
+    pub around: usize,
+}
+
+/// A file that is part of every build: a change of it concerns any scenario.
+const BUILD_FILES: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
+
+/// Returns why a change of the file may concern any scenario, if it may.
+fn concerns_all(file: &str) -> Option<String> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    if name.ends_with(".h") {
+        return Some(format!("`{file}` is a header, which many files include"));
+    }
+    if name.ends_with(".S") || name.ends_with(".lds") {
+        return Some(format!("`{file}` is not C, and its lines are not measured"));
+    }
+    let is_build_file = BUILD_FILES.iter().any(|other| name.starts_with(other));
+    is_build_file.then(|| format!("`{file}` affects how the kernel is built"))
+}
+
+/// Returns the scenarios that a change of the measured kernel concerns. `text` returns what a file was before
+/// the change, if that is not the measured kernel's.
+pub fn affected(
+    measured: &Measured,
+    changes: &[FileChange],
+    text: impl Fn(&str) -> Option<String>,
+) -> Affected {
+    if let Some(why) = changes.iter().find_map(|change| concerns_all(&change.file)) {
+        return Affected::All(why);
+    }
+    let (mut changed, mut around) = (BTreeSet::new(), BTreeSet::new());
+    for change in changes {
+        let Some(file) = measured.source.files.iter().position(|file| *file == change.file) else { continue };
+        let own = fs::read_to_string(measured.path_of(&change.file)).unwrap_or_default();
+        let before = text(&change.file).unwrap_or_else(|| own.clone());
+        let names = functions(&before, &change.before);
+        let is_changed = |function: &&Function| function.file == file && names.contains(plain(&function.name));
+        for function in measured.source.functions.iter().filter(is_changed) {
+            around.extend(measured.source.lines_of(function));
+        }
+        // Lines that were inlined into others are found by their numbers.
+        if before == own {
+            let is_in = |number: u32| change.before.iter().any(|lines| lines.contains(&number));
+            let lines = measured.source.lines.iter().enumerate();
+            changed.extend(lines.filter(|(_, line)| line.file == file && is_in(line.number)).map(|(index, _)| index));
+        }
+    }
+    Affected::Some(ranked(measured, &changed, &around))
+}
+
+/// Returns the scenarios that ran any of the lines. Of those that ran equally many, the one that ran the
+/// least else comes first.
+fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usize>) -> Vec<Concerned> {
+    let mut found = Vec::new();
+    for (scenario, code) in &measured.scenarios {
+        let own = measured.source.lines_in(&code.without(&measured.empty));
+        let count = |lines: &BTreeSet<usize>| lines.iter().filter(|line| own[**line]).count();
+        let (changed, around) = (count(changed), count(around));
+        if changed + around > 0 {
+            let size: u64 = code.iter().map(|range| range.end - range.start).sum();
+            found.push((Reverse(changed), Reverse(around), size, scenario));
+        }
+    }
+    found.sort();
+    let concerned = |(changed, around, _, scenario): (Reverse<usize>, Reverse<usize>, u64, &String)| Concerned {
+        scenario: scenario.clone(),
+        changed: changed.0,
+        around: around.0,
+    };
+    found.into_iter().map(concerned).collect()
+}
+
+/// Returns the name of a function without what the compiler appends to a part or a clone.
+fn plain(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+/// Returns the names of the functions of a C file that have any of the lines, in the kernel's style: a
+/// function begins with a line that is not indented and has its name before a parenthesis, and ends with a
+/// brace that is not indented.
+fn functions(text: &str, lines: &[Range<u32>]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    // Where each function begins, and the names of those whose end is not reached.
+    let mut open: Option<(u32, String)> = None;
+    let mut overlaps = |start: u32, end: u32, name: &str| {
+        if lines.iter().any(|lines| lines.start <= end && start < lines.end) {
+            names.insert(name.to_owned());
+        }
+    };
+    for (line, number) in text.lines().zip(1_u32..) {
+        if line.starts_with('}') {
+            if let Some((start, name)) = open.take() {
+                overlaps(start, number, &name);
+            }
+        } else if let Some(name) = defined(line) {
+            open = Some((number, name));
+        }
+    }
+    names
+}
+
+/// Returns the name that a line may begin to define a function of: `static int f(…`, or `f(…` after a line
+/// with its type. `SYSCALL_DEFINE2(f, …` and its like define what the compiler names after their argument.
+fn defined(line: &str) -> Option<String> {
+    let starts = line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !starts || line.trim_end().ends_with(';') {
+        return None;
+    }
+    let (head, arguments) = line.split_once('(')?;
+    let name = head.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
+    let is_macro = !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    if is_macro && name.starts_with("SYSCALL_DEFINE") {
+        let call = arguments.split([',', ')']).next()?.trim();
+        return Some(format!("__do_sys_{call}"));
+    }
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Returns the changed lines that have code and that no scenario ran, by file.
+pub fn never_run<'a>(measured: &'a Measured, changes: &[FileChange]) -> BTreeMap<&'a str, Vec<u32>> {
+    let ran = measured.source.lines_in(&measured.ran());
+    let mut never: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (line, ran) in measured.source.lines.iter().zip(ran) {
+        let file = measured.source.files[line.file].as_str();
+        let is_changed = changes.iter().any(|change| {
+            change.file == file && change.after.iter().any(|lines| lines.contains(&line.number))
+        });
+        if is_changed && !ran {
+            never.entry(file).or_default().push(line.number);
+        }
+    }
+    never
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+#include <linux/x.h>
+
+static int first(int a,
+		 int b)
+{
+	if (a)
+		return b;
+	return 0;
+}
+
+struct s {
+	int x;
+};
+
+long
+second(void)
+{
+	return 1;
+}
+
+SYSCALL_DEFINE1(third, int, a)
+{
+	return first(a, 1);
+}
+static DEFINE_MUTEX(lock);
+void declared(int);
+";
+
+    #[test]
+    fn a_line_is_in_a_function() {
+        let check = |lines: Range<u32>, expect: &[&str]| {
+            let found = functions(FILE, &[lines.clone()]);
+            assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expect, "{lines:?}");
+        };
+        check(6..7, &["first"]);
+        check(3..4, &["first"]);
+        check(9..10, &["first"]);
+        check(10..11, &[]);
+        check(12..13, &[]);
+        check(18..19, &["second"]);
+        check(23..24, &["__do_sys_third"]);
+        check(8..24, &["__do_sys_third", "first", "second"]);
+        check(25..99, &[]);
+    }
+
+    #[test]
+    fn what_many_files_use_concerns_all() {
+        let check = |file, expect: Option<&str>| {
+            let why = concerns_all(file);
+            assert_eq!(why.is_some(), expect.is_some(), "{file}");
+            assert!(why.unwrap_or_default().contains(expect.unwrap_or_default()), "{file}");
+        };
+        check("kernel/trace/trace.h", Some("header"));
+        check("kernel/trace/Kconfig", Some("built"));
+        check("Makefile", Some("built"));
+        check("arch/arm64/kernel/entry-ftrace.S", Some("not C"));
+        check("kernel/trace/trace.c", None);
+        check("Documentation/trace/ftrace.rst", None);
+    }
+}

@@ -1,0 +1,57 @@
+//! What changed in a kernel tree under git.
+
+use super::FileChange;
+use crate::host::process::Tool;
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// The options of `git diff` that make its output independent of the user's configuration.
+const PLAIN: [&str; 5] = ["--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--unified=0"];
+
+/// Returns the changes of a tree since a revision, those that are not committed included. Files that git does
+/// not know are left out.
+///
+/// # Errors
+/// It is no git tree, or has no such revision.
+pub fn changes_since(tree: &Path, revision: &str) -> Result<Vec<FileChange>> {
+    let diff = git(tree).arg("diff").args(PLAIN).args(["--end-of-options", revision, "--"]).run();
+    FileChange::parse_diff(&diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))?)
+}
+
+/// Returns a file of a revision, if the revision has it.
+pub fn text_at(tree: &Path, revision: &str, file: &str) -> Option<String> {
+    git(tree).args(["show", "--end-of-options", &format!("{revision}:{file}")]).run().ok()
+}
+
+fn git(tree: &Path) -> Tool {
+    Tool::new("git").arg("-C").arg(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_tree_is_compared_with_a_revision() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+            git(tree).args(identity).args(arguments).run().unwrap();
+        };
+        fs::write(tree.join("a.c"), "one\ntwo\nthree\n").unwrap();
+        git(&["init", "--quiet"]);
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message=first"]);
+        assert_eq!(changes_since(tree, "HEAD").unwrap(), []);
+        fs::write(tree.join("a.c"), "one\n2\nthree\n").unwrap();
+        let change = FileChange { file: "a.c".into(), before: vec![2..3], after: vec![2..3] };
+        assert_eq!(changes_since(tree, "HEAD").unwrap(), [change]);
+        assert_eq!(text_at(tree, "HEAD", "a.c").unwrap(), "one\ntwo\nthree\n");
+        assert_eq!(text_at(tree, "HEAD", "b.c"), None);
+        let error = format!("{:#}", changes_since(tree, "--output=x").unwrap_err());
+        assert!(error.contains("--output=x"), "{error}");
+        assert!(!tree.join("x").exists());
+    }
+}

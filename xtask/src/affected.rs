@@ -1,0 +1,142 @@
+//! `cargo xtask lab affected`
+
+use crate::{Usage, exit, results};
+use anyhow::Result;
+use clap::Args;
+use fs_err as fs;
+use lab::{
+    cache::Cache,
+    coverage::{
+        Affected, Concerned, FileChange, Measured, SourceFiles, affected, changes_since, last_measured,
+        never_run, text_at,
+    },
+    kernel,
+    progress::Progress,
+    run::select::Selection,
+};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+/// List the scenarios that a change of the kernel concerns
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab affected --tree ~/linux --since v6.12    what changed since then\n  \
+    cargo xtask lab affected --diff fix.patch                a patch, whether applied or not\n  \
+    cargo xtask lab affected kernel/kprobes.c:1450-1460      these lines\n\n\
+    These are the scenarios that ran the functions that changed, the most concerned first. What they ran is\n\
+    known from `cargo xtask lab run --coverage`. `cargo xtask lab run --affected` runs them.")]
+pub(crate) struct Show {
+    /// Files of the kernel tree: PATH, PATH:LINE or PATH:FIRST-LAST
+    #[arg(value_name = "PATH:LINES", required_unless_present_any = ["diff", "since"])]
+    places: Vec<String>,
+    /// A unified diff against the measured kernel
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["places", "since"])]
+    diff: Option<PathBuf>,
+    /// What changed in --tree since this revision
+    #[arg(long, value_name = "REV", requires = "tree", conflicts_with = "places")]
+    since: Option<String>,
+    /// A kernel tree under git
+    #[arg(long, value_name = "PATH")]
+    tree: Option<PathBuf>,
+    /// The kernel whose coverage is used
+    #[arg(long, value_name = "NAME", default_value = kernel::DEFAULT)]
+    kernel: String,
+    /// Directory of the run with the coverage [default: the one that measured most scenarios]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+impl Show {
+    pub(crate) fn run(self) -> Result<u8> {
+        let changes = match (&self.diff, &self.since, &self.tree) {
+            (Some(path), ..) => FileChange::parse_diff(&fs::read_to_string(path)?),
+            (None, Some(since), Some(tree)) => changes_since(tree, since),
+            _ => self.places.iter().map(|place| FileChange::parse(place)).collect(),
+        };
+        let changes = changes.map_err(|error| Usage(format!("{error:#}")))?;
+        let change = Change { changes, tree: self.tree, since: self.since };
+        match change.affected(&self.kernel, self.results.as_deref())? {
+            Affected::All(why) => println!("all scenarios: {why}"),
+            Affected::Some(concerned) if concerned.is_empty() => println!("no scenario ran what changed"),
+            Affected::Some(concerned) => print(&concerned),
+        }
+        Ok(exit::SUCCESS)
+    }
+}
+
+fn print(concerned: &[Concerned]) {
+    let widest = concerned.iter().map(|concerned| concerned.scenario.len()).max().unwrap_or_default();
+    for Concerned { scenario, changed, around } in concerned {
+        println!("{scenario:widest$}  {changed:>4} changed lines, {around:>4} lines of their functions");
+    }
+}
+
+/// A change, and the tree in which it was made.
+pub(crate) struct Change {
+    pub(crate) changes: Vec<FileChange>,
+    pub(crate) tree: Option<PathBuf>,
+    pub(crate) since: Option<String>,
+}
+
+impl Change {
+    /// Returns the scenarios that it concerns, by the coverage of a kernel in a run.
+    pub(crate) fn affected(&self, kernel: &str, run: Option<&Path>) -> Result<Affected> {
+        let run = match run {
+            Some(run) => run.to_owned(),
+            None => last_measured(&results(), kernel)?.ok_or_else(|| {
+                Usage(format!("no coverage of {kernel} in `{}`: run `lab run --coverage`", results().display()))
+            })?,
+        };
+        let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &self.files())?;
+        let measured = measured.iter().find(|measured| measured.kernel.name == kernel);
+        let measured = measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
+        let before = |file: &str| text_at(self.tree.as_deref()?, self.since.as_deref()?, file);
+        Ok(affected(measured, &self.changes, before))
+    }
+
+    /// Keeps the cases of a selection that it concerns, and says why others are kept.
+    pub(crate) fn keep_affected(&self, selection: &mut Selection) -> Result<()> {
+        let mut wanted = BTreeSet::new();
+        for kernel in &selection.kernels {
+            let all = selection.scenarios.iter().map(|(found, _)| found.name.clone());
+            let names: Vec<String> = match self.affected(kernel, None)? {
+                Affected::All(why) => {
+                    println!("all scenarios are run: {why}");
+                    all.collect()
+                }
+                Affected::Some(concerned) => {
+                    println!("{} scenarios of {} ran what changed", concerned.len(), all.count());
+                    concerned.into_iter().map(|concerned| concerned.scenario).collect()
+                }
+            };
+            wanted.extend(names.into_iter().map(|name| (kernel.clone(), name)));
+        }
+        // What was measured may be out of the selection.
+        selection.keep(&wanted);
+        Ok(())
+    }
+
+    /// Prints the changed lines that no scenario of a run ran.
+    pub(crate) fn print_never_run(&self, run: &Path, cache: &Cache) -> Result<()> {
+        for measured in Measured::load(run, cache, &self.files())? {
+            let name = &measured.kernel.name;
+            let never = never_run(&measured, &self.changes);
+            if never.is_empty() {
+                println!("the scenarios ran every changed line that has code in {name}");
+            }
+            for (file, numbers) in never {
+                println!("no scenario ran these changed lines of {file} in {name}:");
+                let text = fs::read_to_string(measured.path_of(file))?;
+                let lines = text.lines().zip(1_u32..).filter(|(_, number)| numbers.contains(number));
+                lines.for_each(|(line, number)| println!("{number:>6}  {line}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> SourceFiles {
+        SourceFiles::named(&self.changes.iter().map(|change| change.file.clone()).collect::<Vec<_>>())
+    }
+}
