@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn conditional_branches_have_targets() {
-        let check = |word, expect: Option<u64>| assert_eq!(conditional_target(0x1000, word), expect, "{word:08x}");
+        let check =
+            |word, expect: Option<u64>| assert_eq!(conditional_target(0x1000, word), expect, "{word:08x}");
         // b.ne .+0x20, b.eq .-4, cbz x0, .+0x20, cbnz w3, .-0x40, tbz w1, #3, .+0x100, tbnz x2, #63, .-8
         check(0x5400_0101, Some(0x1020));
         check(0x54ff_ffe0, Some(0xffc));

@@ -13,6 +13,7 @@ use lab::{
     kernel,
     progress::Progress,
     run::select::Selection,
+    words::printable,
 };
 use std::{
     collections::BTreeSet,
@@ -86,12 +87,16 @@ impl Change {
         let run = match run {
             Some(run) => run.to_owned(),
             None => last_measured(&results(), kernel)?.ok_or_else(|| {
-                Usage(format!("no coverage of {kernel} in `{}`: run `lab run --coverage`", results().display()))
+                Usage(format!(
+                    "no coverage of {kernel} in `{}`: run `lab run --coverage`",
+                    results().display()
+                ))
             })?,
         };
         let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &self.files())?;
         let measured = measured.iter().find(|measured| measured.kernel.name == kernel);
-        let measured = measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
+        let measured =
+            measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
         let before = |file: &str| text_at(self.tree.as_deref()?, self.since.as_deref()?, file);
         Ok(affected(measured, &self.changes, before))
     }
@@ -130,7 +135,7 @@ impl Change {
                 println!("no scenario ran these changed lines of {file} in {name}:");
                 let text = fs::read_to_string(measured.path_of(file))?;
                 let lines = text.lines().zip(1_u32..).filter(|(_, number)| numbers.contains(number));
-                lines.for_each(|(line, number)| println!("{number:>6}  {line}"));
+                lines.for_each(|(line, number)| println!("{number:>6}  {}", printable(line)));
             }
         }
         Ok(())

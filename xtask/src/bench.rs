@@ -37,6 +37,8 @@ enum Name {
     Boot,
     /// Builds of a kernel and of a module, confined and unconfined
     Confine,
+    /// A run that measures which code runs, compared with one that does not
+    Coverage,
     /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
     /// A report of 200 scenarios and a million events: its size, and the time until a browser shows it
@@ -59,6 +61,7 @@ impl Bench {
         let figures = match self.name {
             Name::Boot => bench::boot(&lab, &env::current_exe()?)?,
             Name::Confine => bench::confine(&lab)?,
+            Name::Coverage => bench::coverage(&lab, &env::current_exe()?)?,
             Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
             Name::Report => bench::report(&lab, &look)?,
             Name::Resolve => bench::resolve(&lab)?,

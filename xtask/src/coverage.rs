@@ -8,6 +8,7 @@ use lab::{
     cache::Cache,
     coverage::{FileCoverage, Function, Measured, Share, SourceFiles, lcov},
     progress::Progress,
+    words::printable,
 };
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,8 @@ pub(crate) struct Coverage {
 impl Coverage {
     pub(crate) fn run(self) -> Result<u8> {
         let (run, named) = self.subject();
-        let files = if named.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(named) };
+        let files =
+            if named.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(named) };
         let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &files)?;
         for measured in &measured {
             let is_known = |name: &&String| {
@@ -146,7 +148,7 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
                     scenarios.len().to_string()
                 }
             };
-            println!("{count:>6} {number:>5}  {line}");
+            println!("{count:>6} {number:>5}  {}", printable(line));
         }
         who.sort_unstable();
         who.dedup();

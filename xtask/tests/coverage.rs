@@ -23,14 +23,19 @@ fn a_run_knows_which_lines_each_scenario_ran() {
     let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL), ("writes", WRITES)]);
     check(run(&results, &scenarios).arg("--coverage"), 0, &["2 passed"]);
 
-    let table = said(&check(&mut coverage(&results, &["fs/eventfd.c", "kernel/trace/trace_e*probe.c"]), 0, &[]));
-    let row = |file: &str| table.lines().find(|line| line.starts_with(file)).unwrap_or_else(|| panic!("{table}"));
+    let table =
+        said(&check(&mut coverage(&results, &["fs/eventfd.c", "kernel/trace/trace_e*probe.c"]), 0, &[]));
+    let row =
+        |file: &str| table.lines().find(|line| line.starts_with(file)).unwrap_or_else(|| panic!("{table}"));
     assert!(!row("fs/eventfd.c").contains(" 0 of"), "{table}");
     assert!(row("kernel/trace/trace_eprobe.c").contains(" 0 of"), "{table}");
 
-    let shown = ["eventfd_write on 6.12, fs/eventfd.c:", "\nrun by: writes\n", "never", "ctx->count += ucnt;"];
-    let function = check(&mut coverage(&results, &["fs/eventfd.c", "--function", "eventfd_write"]), 0, &shown);
-    let written = said(&function).lines().find(|line| line.contains("ctx->count += ucnt;")).unwrap().to_owned();
+    let shown =
+        ["eventfd_write on 6.12, fs/eventfd.c:", "\nrun by: writes\n", "never", "ctx->count += ucnt;"];
+    let function =
+        check(&mut coverage(&results, &["fs/eventfd.c", "--function", "eventfd_write"]), 0, &shown);
+    let written =
+        said(&function).lines().find(|line| line.contains("ctx->count += ucnt;")).unwrap().to_owned();
     assert!(written.trim_start().starts_with("1 "), "{written}");
 
     let never = said(&check(&mut coverage(&results, &["fs/eventfd.c", "--never"]), 0, &["fs/eventfd.c"]));

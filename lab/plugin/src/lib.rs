@@ -64,7 +64,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("the plugin needs an argument out=FILE");
         return 1;
     };
-    let mapped = OpenOptions::new().read(true).write(true).open(path).and_then(|file| MmapRaw::map_raw(&file));
+    let mapped =
+        OpenOptions::new().read(true).write(true).open(path).and_then(|file| MmapRaw::map_raw(&file));
     match mapped {
         Ok(map) if map.len() >= size_of::<u64>() => {
             // Installed once: there is no other map.

@@ -2,6 +2,7 @@
 
 mod boot;
 mod confine;
+mod coverage;
 mod growth;
 mod isolation;
 mod report;
@@ -12,6 +13,7 @@ mod userland;
 
 pub use boot::boot;
 pub use confine::confine;
+pub use coverage::coverage;
 pub use isolation::isolation;
 pub use report::{Look, report};
 pub use resolve::resolve;

@@ -60,7 +60,8 @@ pub fn affected(
         let own = fs::read_to_string(measured.path_of(&change.file)).unwrap_or_default();
         let before = text(&change.file).unwrap_or_else(|| own.clone());
         let names = functions(&before, &change.before);
-        let is_changed = |function: &&Function| function.file == file && names.contains(plain(&function.name));
+        let is_changed =
+            |function: &&Function| function.file == file && names.contains(plain(&function.name));
         for function in measured.source.functions.iter().filter(is_changed) {
             around.extend(measured.source.lines_of(function));
         }
@@ -68,7 +69,9 @@ pub fn affected(
         if before == own {
             let is_in = |number: u32| change.before.iter().any(|lines| lines.contains(&number));
             let lines = measured.source.lines.iter().enumerate();
-            changed.extend(lines.filter(|(_, line)| line.file == file && is_in(line.number)).map(|(index, _)| index));
+            changed.extend(
+                lines.filter(|(_, line)| line.file == file && is_in(line.number)).map(|(index, _)| index),
+            );
         }
     }
     Affected::Some(ranked(measured, &changed, &around))
@@ -88,10 +91,8 @@ fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usiz
         }
     }
     found.sort();
-    let concerned = |(changed, around, _, scenario): (Reverse<usize>, Reverse<usize>, u64, &String)| Concerned {
-        scenario: scenario.clone(),
-        changed: changed.0,
-        around: around.0,
+    let concerned = |(changed, around, _, scenario): (Reverse<usize>, Reverse<usize>, u64, &String)| {
+        Concerned { scenario: scenario.clone(), changed: changed.0, around: around.0 }
     };
     found.into_iter().map(concerned).collect()
 }
@@ -134,7 +135,8 @@ fn defined(line: &str) -> Option<String> {
     }
     let (head, arguments) = line.split_once('(')?;
     let name = head.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
-    let is_macro = !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let is_macro =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     if is_macro && name.starts_with("SYSCALL_DEFINE") {
         let call = arguments.split([',', ')']).next()?.trim();
         return Some(format!("__do_sys_{call}"));
@@ -194,7 +196,7 @@ void declared(int);
     #[test]
     fn a_line_is_in_a_function() {
         let check = |lines: Range<u32>, expect: &[&str]| {
-            let found = functions(FILE, &[lines.clone()]);
+            let found = functions(FILE, std::slice::from_ref(&lines));
             assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expect, "{lines:?}");
         };
         check(6..7, &["first"]);

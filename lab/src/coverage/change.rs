@@ -52,7 +52,8 @@ impl FileChange {
                 let file = if new == DELETED { old.clone() } else { new };
                 changes.push(FileChange { file, ..FileChange::default() });
             } else if let Some(header) = line.strip_prefix("@@ ") {
-                let hunk = Hunk::parse(header).with_context(|| format!("`{line}` is not the start of a hunk"))?;
+                let hunk =
+                    Hunk::parse(header).with_context(|| format!("`{line}` is not the start of a hunk"))?;
                 let change = changes.last_mut().context("a hunk comes before any file")?;
                 hunk.read(&mut lines, change);
             }
@@ -130,6 +131,7 @@ fn add(lines: &mut Vec<Range<u32>>, line: u32) {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range of lines")]
 mod tests {
     use super::*;
 
@@ -154,7 +156,11 @@ mod tests {
                     @@ -50,0 +51,2 @@\n+new\n+--- more\n--- a/b.c\t2026-01-01\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n";
         let changes = FileChange::parse_diff(diff).unwrap();
         let expect = [
-            FileChange { file: "kernel/a.c".into(), before: vec![11..12, 40..41, 50..51], after: vec![11..13, 51..53] },
+            FileChange {
+                file: "kernel/a.c".into(),
+                before: vec![11..12, 40..41, 50..51],
+                after: vec![11..13, 51..53],
+            },
             FileChange { file: "b.c".into(), before: vec![1..3], after: vec![] },
         ];
         assert_eq!(changes, expect);
@@ -163,7 +169,12 @@ mod tests {
 
     #[test]
     fn what_is_no_diff_is_an_error() {
-        for wrong in ["hello", "@@ -1 +1 @@\n-a\n+b\n", "--- a/x\n+++ b/x\n@@ -1 @@\n", "--- a/x\n+++ b/x\n@@ -x +1 @@\n"] {
+        for wrong in [
+            "hello",
+            "@@ -1 +1 @@\n-a\n+b\n",
+            "--- a/x\n+++ b/x\n@@ -1 @@\n",
+            "--- a/x\n+++ b/x\n@@ -x +1 @@\n",
+        ] {
             assert!(FileChange::parse_diff(wrong).is_err(), "{wrong}");
         }
         // A hunk that ends too early.

@@ -25,7 +25,8 @@ impl SourceFiles {
     /// The file cannot be read or is malformed.
     pub fn of_tracing(root: &Path) -> Result<SourceFiles> {
         let path = root.join(LIST);
-        yaml::from_str(&fs::read_to_string(&path)?).with_context(|| format!("cannot read `{}`", path.display()))
+        yaml::from_str(&fs::read_to_string(&path)?)
+            .with_context(|| format!("cannot read `{}`", path.display()))
     }
 
     /// Files and directories by name, or patterns.

@@ -11,7 +11,12 @@ pub fn lcov(measured: &Measured) -> String {
     let mut text = String::new();
     for (file, name) in source.files.iter().enumerate() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "TN:{}\nSF:{}", measured.kernel.name.replace(['-', '.'], "_"), measured.path_of(name).display());
+        let _ = writeln!(
+            text,
+            "TN:{}\nSF:{}",
+            measured.kernel.name.replace(['-', '.'], "_"),
+            measured.path_of(name).display()
+        );
         let functions = source.functions.iter().filter(|function| function.file == file);
         for function in functions {
             let line = source.lines_of(function).first().map_or(1, |line| source.lines[*line].number);

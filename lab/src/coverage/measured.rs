@@ -107,7 +107,15 @@ impl Measured {
                 Ok(ran.map(|ran| ran.code).unwrap_or_default())
             };
             let (boot, empty) = (of(BOOT)?, of(EMPTY)?);
-            measured.push(Measured { kernel: kernel.clone(), build, source, scenarios, boot, empty, incomplete });
+            measured.push(Measured {
+                kernel: kernel.clone(),
+                build,
+                source,
+                scenarios,
+                boot,
+                empty,
+                incomplete,
+            });
         }
         if measured.is_empty() {
             bail!("`{}` was not measured; run scenarios with `--coverage`", run.display());
@@ -129,8 +137,11 @@ impl Measured {
     /// Returns how much of each file ran, given the code that did.
     pub fn files(&self, ran: &Ranges) -> Vec<FileCoverage> {
         let source = &self.source;
-        let mut files: Vec<FileCoverage> =
-            source.files.iter().map(|file| FileCoverage { file: file.clone(), ..FileCoverage::default() }).collect();
+        let mut files: Vec<FileCoverage> = source
+            .files
+            .iter()
+            .map(|file| FileCoverage { file: file.clone(), ..FileCoverage::default() })
+            .collect();
         for (line, ran) in source.lines.iter().zip(source.lines_in(ran)) {
             files[line.file].lines.add(ran);
         }
@@ -167,9 +178,10 @@ pub fn last_measured(results: &Path, kernel: &str) -> Result<Option<PathBuf>> {
     let count = |run: PathBuf| {
         // A run that cannot be read is not a candidate.
         let results = stored_results(&run).ok()?;
-        let measured = results.scenarios.iter().filter(|result| {
-            result.kernel == kernel && run.join(&result.directory).join(COVERAGE).is_file()
-        });
+        let measured = results
+            .scenarios
+            .iter()
+            .filter(|result| result.kernel == kernel && run.join(&result.directory).join(COVERAGE).is_file());
         Some((measured.count(), run))
     };
     // Their names begin with the time.

@@ -75,8 +75,10 @@ mod tests {
     /// Ranges below 64, and the same set as bits.
     fn set() -> impl Strategy<Value = (Ranges, u64)> {
         prop::collection::vec((0..64_u64, 0..8_u64), 0..12).prop_map(|pieces| {
-            let ranges: Ranges = pieces.iter().map(|(start, length)| *start..(start + length).min(64)).collect();
-            let bits = (0..64).filter(|at| pieces.iter().any(|(start, length)| (*start..start + length).contains(at)));
+            let ranges: Ranges =
+                pieces.iter().map(|(start, length)| *start..(start + length).min(64)).collect();
+            let bits = (0..64)
+                .filter(|at| pieces.iter().any(|(start, length)| (*start..start + length).contains(at)));
             let bits = bits.fold(0, |bits, at| bits | 1 << at);
             (ranges, bits)
         })

@@ -90,7 +90,8 @@ impl Source {
             let binary = Binary::vmlinux(vmlinux)?;
             // Not .init.text, which is freed after boot.
             let text = binary.section(TEXT).with_context(|| format!("it has no section `{TEXT}`"))?;
-            let mut rows = Rows { roots, wanted, text: text.clone(), names: BTreeMap::new(), rows: Vec::new() };
+            let mut rows =
+                Rows { roots, wanted, text: text.clone(), names: BTreeMap::new(), rows: Vec::new() };
             rows.read(vmlinux)?;
             let mut source = rows.source();
             source.functions = source.functions_of(&binary)?;
@@ -137,7 +138,8 @@ impl Source {
             let line = self.line_at(range.start)?;
             Some(Function { name, code: range, file: self.lines[line].file })
         };
-        let symbols = symbols.map(|symbol| Symbol { range: symbol.range(), name: binary.name(symbol).to_owned() });
+        let symbols =
+            symbols.map(|symbol| Symbol { range: symbol.range(), name: binary.name(symbol).to_owned() });
         let mut functions: Vec<Function> = symbols.filter_map(function).collect();
         functions.sort_by(|one, other| (one.code.start, &one.name).cmp(&(other.code.start, &other.name)));
         // Of several names of one function, one remains.
@@ -233,7 +235,8 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
         index: u64,
     ) -> Result<Option<usize>> {
         let Some(entry) = header.file(index) else { return Ok(None) };
-        let text = |value| Ok::<_, gimli::Error>(dwarf.attr_string(unit, value)?.to_string_lossy().into_owned());
+        let text =
+            |value| Ok::<_, gimli::Error>(dwarf.attr_string(unit, value)?.to_string_lossy().into_owned());
         let mut path = unit.comp_dir.map(|place| place.to_string_lossy().into_owned()).map(PathBuf::from);
         let path = path.get_or_insert_default();
         if let Some(directory) = entry.directory(header) {

@@ -13,7 +13,7 @@ pub const COVERAGE: &str = "coverage";
 /// The version of the file.
 const SCHEMA: u32 = 1;
 
-/// The maximum size of the file, in bytes; one of a scenario has 50,000.
+/// The maximum size of the file, in bytes; one of a scenario has 26,000.
 const FILE_MAX: u64 = 16 << 20;
 
 /// The code that a machine ran.

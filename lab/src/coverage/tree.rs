@@ -15,7 +15,9 @@ const PLAIN: [&str; 5] = ["--no-color", "--no-ext-diff", "--no-textconv", "--no-
 /// It is no git tree, or has no such revision.
 pub fn changes_since(tree: &Path, revision: &str) -> Result<Vec<FileChange>> {
     let diff = git(tree).arg("diff").args(PLAIN).args(["--end-of-options", revision, "--"]).run();
-    FileChange::parse_diff(&diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))?)
+    FileChange::parse_diff(
+        &diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))?,
+    )
 }
 
 /// Returns a file of a revision, if the revision has it.
@@ -46,6 +48,7 @@ mod tests {
         git(&["commit", "--quiet", "--message=first"]);
         assert_eq!(changes_since(tree, "HEAD").unwrap(), []);
         fs::write(tree.join("a.c"), "one\n2\nthree\n").unwrap();
+        #[expect(clippy::single_range_in_vec_init, reason = "a list of one range of lines")]
         let change = FileChange { file: "a.c".into(), before: vec![2..3], after: vec![2..3] };
         assert_eq!(changes_since(tree, "HEAD").unwrap(), [change]);
         assert_eq!(text_at(tree, "HEAD", "a.c").unwrap(), "one\ntwo\nthree\n");

@@ -26,7 +26,8 @@ impl Package<'_> {
     /// it below a directory, and returns the program's path.
     pub(crate) fn build(&self, lab: &Lab, cargo: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<PathBuf> {
         let name = self.name;
-        let waiting = || lab.progress.line(format!("waiting for another process that is building the {name}"));
+        let waiting =
+            || lab.progress.line(format!("waiting for another process that is building the {name}"));
         let entry = lab.cache.entry(name, &self.key(&lab.root)?, waiting, |into| {
             let _task = lab.progress.task(format!("building the {name}"), None);
             // Kept, so that a change of the package does not rebuild its dependencies. One per checkout:

@@ -96,8 +96,12 @@ impl Toolchain {
     /// Returns the command that builds `package` of the workspace at `root`, with the profile of the
     /// same name, below `target_directory`.
     pub(super) fn cargo_build(&self, root: &Path, package: &str, target_directory: &Path) -> Tool {
-        let mut tool = cargo_build(&self.cargo, root, package, target_directory)
-            .args(["--profile", package, "--target", self.target]);
+        let mut tool = cargo_build(&self.cargo, root, package, target_directory).args([
+            "--profile",
+            package,
+            "--target",
+            self.target,
+        ]);
         for (name, value) in self.environment() {
             tool = tool.env(name, value);
         }

@@ -82,7 +82,8 @@ mod tests {
         let notes = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
         let first = 0x8000_8001_0000 | 3 << ADDRESS_BITS;
         let second = 0x8000_8002_0000 | 1 << ADDRESS_BITS;
-        let ranges = [0xffff_8000_8001_0000..0xffff_8000_8001_000c, 0xffff_8000_8002_0000..0xffff_8000_8002_0004];
+        let ranges =
+            [0xffff_8000_8001_0000..0xffff_8000_8001_000c, 0xffff_8000_8002_0000..0xffff_8000_8002_0004];
         let check = |words: &[u64], expect: &[Range<u64>], lost| {
             let expect = Executed { blocks: expect.to_vec(), lost };
             assert_eq!(parse(&notes(words)).unwrap(), expect);

@@ -25,10 +25,10 @@ pub use boot::machine_spec;
 pub(crate) use boot::{boot_userland, machine_with, restored_spec, restores_hooks};
 pub use console::{CONSOLE_MAX, panic_line};
 pub use death::Death;
-pub(crate) use executed::executed;
 pub use dump::VMCORE;
 #[doc(hidden)]
 pub use dump::mark_notes_complete;
+pub(crate) use executed::executed;
 pub(crate) use plugin::plugin;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;

@@ -2,6 +2,7 @@
 
 use super::{assert_printable, in_memory, parts};
 use lab::{
+    coverage::{COVERAGE, FileChange, Ran},
     kernel::{Config, KernelSpec, KernelVersion, requested_symbols},
     recording::Recording,
     report::{Page, REPORT, Terminal, markdown, summary, write_forms},
@@ -31,7 +32,7 @@ static OWN_TAGS: LazyLock<usize> = LazyLock::new(|| {
     tags(&read(&place.path().join(REPORT)))
 });
 
-/// Reads `results.json` and, after a NUL each, another one and the kernel log of results; merges and
+/// Reads what a scenario ran, a diff, `results.json` and, after a NUL each, another one and the kernel log of results; merges and
 /// compares the two, and writes every form of them.
 pub fn results(bytes: &[u8]) {
     let [one, other, log] = parts(bytes);
@@ -43,6 +44,10 @@ pub fn results(bytes: &[u8]) {
             Some(MergeInput { directory: place.path().join(name), results })
         })
         .collect();
+    if fs::write(place.path().join(COVERAGE), one).is_ok() {
+        let _ = Ran::load(place.path(), COVERAGE);
+    }
+    let _ = FileChange::parse_diff(&String::from_utf8_lossy(one));
     let Some(first) = parts.first() else { return };
     // Only below one name, so that none of the directories has the name of a form.
     let named = |directory: &&str| directory.starts_with("6.12/") && !log.is_empty();
