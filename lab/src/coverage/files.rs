@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::path::Path;
 
 /// The list of a checkout, below its root.
-const LIST: &str = "kernels/tracing-code.yaml";
+const LIST: &str = "kernels/coverage/tracing.yaml";
 
 /// Patterns of the names of source files, relative to the kernel tree.
 #[derive(Clone, Debug, Default, Deserialize)]

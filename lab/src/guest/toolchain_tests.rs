@@ -59,7 +59,7 @@ fn debian() -> Result<DebianRust> {
 fn check(stage: &Stage, toolchain: &Toolchain, target: &str, expect: &[&str]) {
     let call = stage.call(toolchain);
     let line =
-        format!("build --locked --package agent --profile agent --target {target} --target-dir /target");
+        format!("build --locked --package agent --target-dir /target --profile agent --target {target}");
     assert_eq!(call[0], line);
     assert_eq!(Path::new(&call[1]), stage.directory.path().canonicalize().unwrap());
     let mut settings: Vec<&str> = call[2..].iter().map(String::as_str).collect();
