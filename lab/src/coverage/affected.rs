@@ -1,6 +1,6 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
-use super::{FileChange, Function, Measured};
+use super::{FileChange, Line, Measured};
 use fs_err as fs;
 use std::{
     cmp::Reverse,
@@ -59,19 +59,22 @@ pub fn affected(
         let Some(file) = measured.source.files.iter().position(|file| *file == change.file) else { continue };
         let own = fs::read_to_string(measured.path_of(&change.file)).unwrap_or_default();
         let before = text(&change.file).unwrap_or_else(|| own.clone());
-        let names = functions(&before, &change.before);
-        let is_changed =
-            |function: &&Function| function.file == file && names.contains(plain(&function.name));
-        for function in measured.source.functions.iter().filter(is_changed) {
-            around.extend(measured.source.lines_of(function));
-        }
-        // Lines that were inlined into others are found by their numbers.
-        if before == own {
-            let is_in = |number: u32| change.before.iter().any(|lines| lines.contains(&number));
-            let lines = measured.source.lines.iter().enumerate();
-            changed.extend(
-                lines.filter(|(_, line)| line.file == file && is_in(line.number)).map(|(index, _)| index),
-            );
+        let is_changed = |lines: &Range<u32>| {
+            change.before.iter().any(|other| lines.start < other.end && other.start < lines.end)
+        };
+        let names: BTreeSet<String> =
+            functions(&before).filter(|(_, lines)| is_changed(lines)).map(|(name, _)| name).collect();
+        let concerned: Vec<Range<u32>> =
+            functions(&own).filter(|(name, _)| names.contains(name)).map(|(_, lines)| lines).collect();
+        let same = before == own;
+        let lines = measured.source.lines.iter().enumerate().filter(|(_, line)| line.file == file);
+        for (index, Line { number, .. }) in lines {
+            if concerned.iter().any(|lines| lines.contains(number)) {
+                around.insert(index);
+            }
+            if same && is_changed(&(*number..*number + 1)) {
+                changed.insert(index);
+            }
         }
     }
     Affected::Some(ranked(measured, &changed, &around))
@@ -97,37 +100,23 @@ fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usiz
     found.into_iter().map(concerned).collect()
 }
 
-/// Returns the name of a function without what the compiler appends to a part or a clone.
-fn plain(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
-}
-
-/// Returns the names of the functions of a C file that have any of the lines, in the kernel's style: a
-/// function begins with a line that is not indented and has its name before a parenthesis, and ends with a
-/// brace that is not indented.
-fn functions(text: &str, lines: &[Range<u32>]) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    // Where each function begins, and the names of those whose end is not reached.
-    let mut open: Option<(u32, String)> = None;
-    let mut overlaps = |start: u32, end: u32, name: &str| {
-        if lines.iter().any(|lines| lines.start <= end && start < lines.end) {
-            names.insert(name.to_owned());
-        }
-    };
-    for (line, number) in text.lines().zip(1_u32..) {
+/// Returns the functions of a C file in the kernel's style, with their lines: a function begins with a line that
+/// is not indented and has its name before a parenthesis, and ends with a brace that is not indented.
+fn functions(text: &str) -> impl Iterator<Item = (String, Range<u32>)> {
+    let mut open: Option<(String, u32)> = None;
+    text.lines().zip(1_u32..).filter_map(move |(line, number)| {
         if line.starts_with('}') {
-            if let Some((start, name)) = open.take() {
-                overlaps(start, number, &name);
-            }
-        } else if let Some(name) = defined(line) {
-            open = Some((number, name));
+            return open.take().map(|(name, start)| (name, start..number + 1));
         }
-    }
-    names
+        if let Some(name) = defined(line) {
+            open = Some((name, number));
+        }
+        None
+    })
 }
 
 /// Returns the name that a line may begin to define a function of: `static int f(…`, or `f(…` after a line
-/// with its type. `SYSCALL_DEFINE2(f, …` and its like define what the compiler names after their argument.
+/// with its type. Of a macro that defines a function, as `SYSCALL_DEFINE2(f, …`, its name with its argument.
 fn defined(line: &str) -> Option<String> {
     let starts = line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !starts || line.trim_end().ends_with(';') {
@@ -135,11 +124,8 @@ fn defined(line: &str) -> Option<String> {
     }
     let (head, arguments) = line.split_once('(')?;
     let name = head.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
-    let is_macro =
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    if is_macro && name.starts_with("SYSCALL_DEFINE") {
-        let call = arguments.split([',', ')']).next()?.trim();
-        return Some(format!("__do_sys_{call}"));
+    if name.ends_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit()) && name.contains("DEFINE") {
+        return Some(format!("{name}({}", arguments.split([',', ')']).next()?));
     }
     (!name.is_empty()).then(|| name.to_owned())
 }
@@ -196,8 +182,9 @@ void declared(int);
     #[test]
     fn a_line_is_in_a_function() {
         let check = |lines: Range<u32>, expect: &[&str]| {
-            let found = functions(FILE, std::slice::from_ref(&lines));
-            assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expect, "{lines:?}");
+            let has = |of: &Range<u32>| of.start < lines.end && lines.start < of.end;
+            let found: Vec<_> = functions(FILE).filter(|(_, of)| has(of)).map(|(name, _)| name).collect();
+            assert_eq!(found, expect, "{lines:?}");
         };
         check(6..7, &["first"]);
         check(3..4, &["first"]);
@@ -205,8 +192,8 @@ void declared(int);
         check(10..11, &[]);
         check(12..13, &[]);
         check(18..19, &["second"]);
-        check(23..24, &["__do_sys_third"]);
-        check(8..24, &["__do_sys_third", "first", "second"]);
+        check(23..24, &["SYSCALL_DEFINE1(third"]);
+        check(8..24, &["first", "second", "SYSCALL_DEFINE1(third"]);
         check(25..99, &[]);
     }
 
