@@ -1,6 +1,6 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
-use super::{FileChange, Line, Measured};
+use super::{FileChange, Measured};
 use fs_err as fs;
 use std::{
     cmp::Reverse,
@@ -67,15 +67,21 @@ pub fn affected(
         let concerned: Vec<Range<u32>> =
             functions(&own).filter(|(name, _)| names.contains(name)).map(|(_, lines)| lines).collect();
         let same = before == own;
-        let lines = measured.source.lines.iter().enumerate().filter(|(_, line)| line.file == file);
-        for (index, Line { number, .. }) in lines {
-            if concerned.iter().any(|lines| lines.contains(number)) {
-                around.insert(index);
-            }
-            if same && is_changed(&(*number..*number + 1)) {
-                changed.insert(index);
-            }
+        let in_file: Vec<(usize, u32)> = (measured.source.lines.iter().enumerate())
+            .filter(|(_, line)| line.file == file)
+            .map(|(index, line)| (index, line.number))
+            .collect();
+        let of_functions: Vec<usize> = (in_file.iter())
+            .filter(|(_, number)| concerned.iter().any(|lines| lines.contains(number)))
+            .map(|(index, _)| *index)
+            .collect();
+        match of_functions.is_empty() {
+            // A table, a macro, or a function that runs during boot: any code of the file may use it.
+            true => around.extend(in_file.iter().map(|(index, _)| *index)),
+            false => around.extend(of_functions),
         }
+        let is_changed = |number: u32| same && is_changed(&(number..number + 1));
+        changed.extend(in_file.iter().filter(|(_, number)| is_changed(*number)).map(|(index, _)| *index));
     }
     Affected::Some(ranked(measured, &changed, &around))
 }
