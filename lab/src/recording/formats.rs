@@ -42,8 +42,8 @@ pub(super) struct Renumbered {
 }
 
 impl Formats {
-    /// Reads the formats of newly `enabled` events, and again those of dynamic events or, if `modules` may
-    /// have been loaded or unloaded, of all events. Returns the numbers that have changed hands.
+    /// Reads the formats of newly `enabled` events, and again those of dynamic events and, if `modules` may
+    /// have been loaded or unloaded, of all others. Returns the numbers that have changed hands.
     pub(super) fn learn(
         &mut self,
         link: &mut Link<'_>,
@@ -53,9 +53,10 @@ impl Formats {
         let list = "dynamic_events".to_owned();
         let list = link.files(&[list])?.into_values().next().unwrap_or_default();
         self.dynamic.extend(list.lines().filter_map(dynamic));
-        let again = self.current.keys().filter(|event| modules || self.dynamic.contains(*event));
-        let events: BTreeSet<String> =
-            enabled.iter().filter(|event| !self.current.contains_key(*event)).chain(again).cloned().collect();
+        // A module may have recorded dynamic events that are no longer enabled.
+        let new = enabled.iter().filter(|event| !self.current.contains_key(*event)).chain(&self.dynamic);
+        let again = self.current.keys().filter(|_| modules);
+        let events: BTreeSet<String> = new.chain(again).cloned().collect();
         let path = |event: &String| format!("events/{}/format", event.replacen(':', "/", 1));
         let paths: Vec<String> = events.iter().map(path).collect();
         let mut texts = link.files(&paths)?;
@@ -126,6 +127,15 @@ fn dynamic(line: &str) -> Option<String> {
     })
 }
 
+/// Returns the event of an `inject` file.
+pub(super) fn injected(path: &str) -> Option<String> {
+    let event = path.strip_suffix("/inject")?;
+    let (_, event) =
+        event.strip_prefix("events/").map(|event| ("", event)).or(event.split_once("/events/"))?;
+    let (system, name) = event.split_once('/')?;
+    Some(format!("{system}:{name}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +180,16 @@ mod tests {
         assert_eq!(texts.len(), 7);
         let text = "name: a:x\nID: 65535\nformat:\n\tfield:long l;\n";
         assert!(texts.contains(&("a".to_owned(), text.to_owned())), "{texts:?}");
+    }
+
+    #[test]
+    fn an_injected_event_is_named_by_its_file() {
+        let check = |path, expect: Option<&str>| assert_eq!(injected(path).as_deref(), expect, "{path}");
+        check("events/sched/sched_waking/inject", Some("sched:sched_waking"));
+        check("instances/a/events/sched/sched_waking/inject", Some("sched:sched_waking"));
+        check("/sys/kernel/tracing/events/sched/sched_waking/inject", Some("sched:sched_waking"));
+        check("events/sched/sched_waking/enable", None);
+        check("inject", None);
     }
 
     #[test]

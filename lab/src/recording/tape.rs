@@ -2,7 +2,7 @@
 //! everything that is needed to decode them.
 
 use super::{
-    formats::{Formats, Renumbered},
+    formats::{Formats, Renumbered, injected},
     ledger::Ledger,
     link::{CHUNK, Link, unexpected},
     symbols::Symbols,
@@ -63,12 +63,14 @@ pub(super) struct Traced<'a> {
     /// Of every event that was ever enabled in one of them: an event of one instance that leaks into another
     /// is decoded there.
     formats: Formats,
+    /// Events that were written to `inject` files.
+    injected: BTreeSet<String>,
 }
 
 impl<'a> Traced<'a> {
     /// A guest whose trace is not recorded yet.
     pub(super) fn new(link: Link<'a>) -> Traced<'a> {
-        Traced { link, tapes: Vec::new(), formats: Formats::default() }
+        Traced { link, tapes: Vec::new(), formats: Formats::default(), injected: BTreeSet::new() }
     }
 
     /// Opens a tape in `directory` for each tracing instance and starts tracing.
@@ -106,7 +108,7 @@ impl<'a> Traced<'a> {
     /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
     /// been loaded or unloaded.
     fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
-        let mut enabled = BTreeSet::new();
+        let mut enabled = self.injected.clone();
         for tape in &self.tapes {
             enabled.extend(self.link.text(&tape.below("set_event"))?.lines().map(str::to_owned));
         }
@@ -143,6 +145,10 @@ impl<'a> Traced<'a> {
 
     /// Reads the formats of events that the step may have defined.
     pub(super) fn after_step(&mut self, step: &Step) -> Result<(), Death> {
+        if let Step::Write(write) = step {
+            // An event can be injected without being enabled.
+            self.injected.extend(injected(write.write.as_str()));
+        }
         match step {
             Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => {
                 self.learn_formats(true)

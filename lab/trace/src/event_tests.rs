@@ -99,6 +99,17 @@ fn values() {
     );
     check("field:__data_loc char[] a;\toffset:8;\tsize:4;\tsigned:1;", b"\x0c\0\xff\xffinit\0", None);
     check("field:__rel_loc char[] a;\toffset:8;\tsize:4;\tsigned:1;", b"\xff\xff\xff\xff", None);
+    // As in a synthetic event.
+    check(
+        "field:__data_loc char[] a;\toffset:8;\tsize:8;\tsigned:1;",
+        b"\x10\0\x05\0\0\0\0\0init\0",
+        text("init"),
+    );
+    check(
+        "field:__data_loc char[][1] a;\toffset:8;\tsize:4;\tsigned:1;",
+        b"\x0c\0\x02\0a\0",
+        Some(Value::List(vec![Value::Text("a".into())])),
+    );
     check(
         "field:__data_loc char[][2] a;\toffset:8;\tsize:8;\tsigned:1;",
         b"\x10\0\x02\0\x12\0\x02\0a\0b\0",

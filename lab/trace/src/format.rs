@@ -271,7 +271,9 @@ impl FieldKind {
         for (marker, relative) in [("__data_loc ", false), ("__rel_loc ", true)] {
             if let Some(rest) = type_name.strip_prefix(marker) {
                 let element = element(rest.split('[').next().unwrap_or(rest), long_size);
-                return FieldKind::Located { relative, element, many: declaration.size > 4 };
+                // An array of strings is `char[][2]`. The one string of a synthetic event has 8 bytes, of which
+                // the last 4 mean nothing.
+                return FieldKind::Located { relative, element, many: rest.contains("][") };
             }
         }
         if let Some(count) = declaration.array {
