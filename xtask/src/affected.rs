@@ -26,8 +26,8 @@ use std::{
     cargo xtask lab affected --tree ~/linux --since v6.12    what changed since then\n  \
     cargo xtask lab affected --diff fix.patch                a patch, whether applied or not\n  \
     cargo xtask lab affected kernel/kprobes.c:1450-1460      these lines\n\n\
-    These are the scenarios that ran the functions that changed, the most concerned first. What they ran is\n\
-    known from `cargo xtask lab run --coverage`. `cargo xtask lab run --affected` runs them.")]
+    These are the scenarios that ran the functions that changed, the most concerned first, as\n\
+    measured by `cargo xtask lab run --coverage`. `lab run --affected` runs them.")]
 pub(crate) struct Show {
     /// Files of the kernel tree: PATH, PATH:LINE or PATH:FIRST-LAST
     #[arg(value_name = "PATH:LINES", required_unless_present_any = ["diff", "since"])]

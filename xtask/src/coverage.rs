@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 /// Show which kernel code the scenarios of a run ran
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lab run --coverage                              measure\n  \
-    cargo xtask lab coverage                                    the kernel's tracing code, file by file\n  \
-    cargo xtask lab coverage --files fs/eventfd.c               other files, or directories\n  \
-    cargo xtask lab coverage --function __unregister_kprobe_top its lines, and which scenarios ran them\n  \
-    cargo xtask lab coverage --never                            functions that nothing ran\n  \
-    cargo xtask lab coverage --lcov out.info                    for genhtml and Codecov\n\n\
-    The code is that of the kernel; what runs only during boot, and is freed then, is not counted. A branch\n\
-    counts twice, for each of its ways. docs/coverage.md says how it is measured and how exact it is.")]
+    cargo xtask lab run --coverage                           measure\n  \
+    cargo xtask lab coverage                                 the kernel's tracing code, by file\n  \
+    cargo xtask lab coverage fs/eventfd.c kernel/bpf         other files, or directories\n  \
+    cargo xtask lab coverage --function register_kprobe      its lines, and who ran them\n  \
+    cargo xtask lab coverage --never                         functions that nothing ran\n  \
+    cargo xtask lab coverage --lcov out.info                 for genhtml and Codecov\n\n\
+    Code that is freed after boot is not counted. A branch counts twice, once for each way.\n\
+    docs/coverage.md says how it is measured and how exact it is.")]
 pub(crate) struct Coverage {
-    /// Directory of a run, if it is not results/latest; then files and directories of the kernel tree to
-    /// count instead of its tracing code (`*` stands for a part of a name)
-    #[arg(value_name = "[RESULTS] [FILE]...")]
+    /// Directory of a run, by default results/latest, and files or directories of the kernel tree to count
+    /// instead of its tracing code; `*` stands for a part of a name
+    #[arg(value_name = "RESULTS|FILE")]
     arguments: Vec<String>,
     /// Show the source of a function with the number of scenarios that ran each line, and their names
     #[arg(long, value_name = "NAME", conflicts_with_all = ["never", "lcov"])]
