@@ -4,7 +4,11 @@
 use super::{MachineSpec, qemu};
 use anyhow::{Context, Result, bail};
 use fs_err::{self as fs, File};
-use std::{io, ops::Range, path::Path};
+use std::{
+    io::{self, Read},
+    ops::Range,
+    path::Path,
+};
 
 /// The plugin's notes.
 const NOTES: &str = "executed";
@@ -53,9 +57,19 @@ pub(crate) fn executed(directory: &Path) -> Result<Option<Executed>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let notes = fs::read(&path)?;
+    let notes = read_used(&path)?;
     fs::remove_file(&path)?;
     parse(&notes).map(Some).with_context(|| format!("`{}`", path.display()))
+}
+
+/// Reads the words of the notes that are in use; most of the file is a hole.
+fn read_used(path: &Path) -> Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut notes = vec![0; WORD];
+    file.read_exact(&mut notes)?;
+    let count = u64::from_ne_bytes(notes.as_slice().try_into()?);
+    file.take(count.saturating_mul(WORD as u64).min(LENGTH)).read_to_end(&mut notes)?;
+    Ok(notes)
 }
 
 fn parse(notes: &[u8]) -> Result<Executed> {
@@ -93,6 +107,20 @@ mod tests {
         check(&[9, first, second], &ranges, 7);
         check(&[0, first], &[], 0);
         assert!(parse(&[]).is_err());
+    }
+
+    #[test]
+    fn only_what_is_used_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NOTES);
+        let words = [1, 7 | 2 << ADDRESS_BITS, 5];
+        let notes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+        fs::write(&path, &notes).unwrap();
+        assert_eq!(read_used(&path).unwrap(), notes[..2 * WORD]);
+        assert_eq!(executed(directory.path()).unwrap().unwrap().blocks.len(), 1);
+        assert!(!path.exists());
+        fs::write(&path, b"short").unwrap();
+        assert!(executed(directory.path()).is_err());
     }
 
     #[test]
