@@ -133,7 +133,7 @@ impl Change {
             }
             for (file, numbers) in never {
                 println!("no scenario ran these changed lines of {file} in {name}:");
-                let text = fs::read_to_string(measured.path_of(file))?;
+                let text = measured.text_of(file)?;
                 let lines = text.lines().zip(1_u32..).filter(|(_, number)| numbers.contains(number));
                 lines.for_each(|(line, number)| println!("{number:>6}  {}", printable(line)));
             }

@@ -131,8 +131,7 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
         let source = &measured.source;
         let lines = source.lines_of(function);
         let file = &source.files[function.file];
-        let path = measured.path_of(file);
-        let text = fs::read_to_string(&path)?;
+        let text = measured.text_of(file)?;
         let numbers: Vec<u32> = lines.iter().map(|line| source.lines[*line].number).collect();
         let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else { continue };
         println!("{name} on {}, {file}:{first}", measured.kernel.name);

@@ -1,7 +1,6 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
 use super::{FileChange, Measured};
-use fs_err as fs;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +56,7 @@ pub fn affected(
     let (mut changed, mut around) = (BTreeSet::new(), BTreeSet::new());
     for change in changes {
         let Some(file) = measured.source.files.iter().position(|file| *file == change.file) else { continue };
-        let own = fs::read_to_string(measured.path_of(&change.file)).unwrap_or_default();
+        let own = measured.text_of(&change.file).unwrap_or_default();
         let before = text(&change.file).unwrap_or_else(|| own.clone());
         let is_changed = |lines: &Range<u32>| {
             change.before.iter().any(|other| lines.start < other.end && other.start < lines.end)

@@ -3,7 +3,7 @@
 use super::{COVERAGE, Ran, Ranges, Source, SourceFiles};
 use crate::{
     cache::Cache,
-    host::beneath::directory_beneath,
+    host::beneath::{directory_beneath, open_beneath, read_beneath},
     kernel::{FoundBuild, find_builds},
     results::{KernelInfo, stored_results},
 };
@@ -19,6 +19,9 @@ pub const BOOT: &str = "boot.coverage";
 
 /// The same for what an empty scenario ran: the lab's own part in each scenario.
 pub const EMPTY: &str = "empty.coverage";
+
+/// The maximum size of a source file, in bytes.
+const SOURCE_MAX: u64 = 16 << 20;
 
 /// The coverage of one kernel.
 pub struct Measured {
@@ -129,6 +132,18 @@ impl Measured {
         roots.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(file))
     }
 
+    /// Reads a source file. Its name is that of the debug information, and does not lead out of the tree.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn text_of(&self, file: &str) -> Result<String> {
+        let roots = self.build.roots();
+        let read = |root: &PathBuf| read_beneath(root, file, SOURCE_MAX).ok();
+        let text =
+            roots.iter().find_map(read).with_context(|| format!("the source file `{file}` is gone"))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Returns all code that scenarios ran.
     pub fn ran(&self) -> Ranges {
         self.scenarios.values().flat_map(Ranges::iter).cloned().collect()
@@ -181,7 +196,8 @@ pub fn last_measured(results: &Path, kernel: &str) -> Result<Option<PathBuf>> {
         let measured = results
             .scenarios
             .iter()
-            .filter(|result| result.kernel == kernel && run.join(&result.directory).join(COVERAGE).is_file());
+            .filter(|result| result.kernel == kernel)
+            .filter(|result| open_beneath(&run, Path::new(&result.directory).join(COVERAGE)).is_ok());
         Some((measured.count(), run))
     };
     // Their names begin with the time.

@@ -3,19 +3,16 @@
 use super::Ranges;
 use crate::{
     arm64,
-    kernel::text::{Binary, INSTRUCTION, map},
+    kernel::text::{Binary, Dwarf, INSTRUCTION, Slice, Symbol, dwarf, map},
     splat::shortened,
 };
 use anyhow::{Context, Result};
-use gimli::{EndianSlice, LittleEndian};
-use object::{Object, ObjectSection};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
     path::{Path, PathBuf},
 };
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Unit<'a> = gimli::Unit<Slice<'a>>;
 
 /// The section of code that stays after boot.
@@ -133,13 +130,11 @@ impl Source {
 
     fn functions_of(&self, binary: &Binary) -> Result<Vec<Function>> {
         let symbols = binary.symbols()?.iter().filter(|symbol| symbol.code && symbol.size > 0);
-        let function = |symbol| {
-            let Symbol { range, name } = symbol;
-            let line = self.line_at(range.start)?;
-            Some(Function { name, code: range, file: self.lines[line].file })
+        let function = |symbol: &Symbol| {
+            let line = self.line_at(symbol.address)?;
+            let name = binary.name(symbol).to_owned();
+            Some(Function { name, code: symbol.range(), file: self.lines[line].file })
         };
-        let symbols =
-            symbols.map(|symbol| Symbol { range: symbol.range(), name: binary.name(symbol).to_owned() });
         let mut functions: Vec<Function> = symbols.filter_map(function).collect();
         functions.sort_by(|one, other| (one.code.start, &one.name).cmp(&(other.code.start, &other.name)));
         // Of several names of one function, one remains.
@@ -166,12 +161,6 @@ impl Source {
     }
 }
 
-/// A symbol of code.
-struct Symbol {
-    range: Range<u64>,
-    name: String,
-}
-
 /// Rows of line tables.
 struct Rows<'a, W> {
     roots: &'a [PathBuf],
@@ -188,11 +177,7 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
     fn read(&mut self, vmlinux: &Path) -> Result<()> {
         let map = map(vmlinux)?;
         let file = object::File::parse(&map[..])?;
-        let load = |id: gimli::SectionId| -> Result<Slice<'_>, gimli::Error> {
-            let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
-            Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
-        };
-        let dwarf = gimli::Dwarf::load(load)?;
+        let dwarf = dwarf(&file)?;
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
             self.of_unit(&dwarf, &dwarf.unit(header)?)?;
@@ -200,7 +185,7 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
         Ok(())
     }
 
-    fn of_unit(&mut self, dwarf: &gimli::Dwarf<Slice<'_>>, unit: &Unit<'_>) -> Result<()> {
+    fn of_unit(&mut self, dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Result<()> {
         let Some(program) = unit.line_program.clone() else { return Ok(()) };
         let mut numbers: HashMap<u64, Option<usize>> = HashMap::new();
         let mut rows = program.rows();
@@ -229,7 +214,7 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
     /// Returns the number of a file, if it is wanted.
     fn file(
         &mut self,
-        dwarf: &gimli::Dwarf<Slice<'_>>,
+        dwarf: &Dwarf<'_>,
         unit: &Unit<'_>,
         header: &gimli::LineProgramHeader<Slice<'_>>,
         index: u64,
@@ -237,8 +222,8 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
         let Some(entry) = header.file(index) else { return Ok(None) };
         let text =
             |value| Ok::<_, gimli::Error>(dwarf.attr_string(unit, value)?.to_string_lossy().into_owned());
-        let mut path = unit.comp_dir.map(|place| place.to_string_lossy().into_owned()).map(PathBuf::from);
-        let path = path.get_or_insert_default();
+        let place = unit.comp_dir.map(|place| place.to_string_lossy().into_owned());
+        let mut path = PathBuf::from(place.unwrap_or_default());
         if let Some(directory) = entry.directory(header) {
             path.push(text(directory)?);
         }

@@ -1,7 +1,7 @@
 //! What changed in a kernel tree under git.
 
 use super::FileChange;
-use crate::host::process::Tool;
+use crate::host::git::git;
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -23,10 +23,6 @@ pub fn changes_since(tree: &Path, revision: &str) -> Result<Vec<FileChange>> {
 /// Returns a file of a revision, if the revision has it.
 pub fn text_at(tree: &Path, revision: &str, file: &str) -> Option<String> {
     git(tree).args(["show", "--end-of-options", &format!("{revision}:{file}")]).run().ok()
-}
-
-fn git(tree: &Path) -> Tool {
-    Tool::new("git").arg("-C").arg(tree)
 }
 
 #[cfg(test)]

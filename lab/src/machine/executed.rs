@@ -2,6 +2,7 @@
 //! directory while it runs.
 
 use super::{MachineSpec, qemu};
+use crate::kernel::text::INSTRUCTION;
 use anyhow::{Context, Result, bail};
 use fs_err::{self as fs, File};
 use std::{
@@ -21,9 +22,6 @@ const WORD: usize = size_of::<u64>();
 
 /// The number of low bits of a word that are those of an address of the kernel; the others are set.
 const ADDRESS_BITS: u32 = 48;
-
-/// The size of an instruction, in bytes.
-const INSTRUCTION: u64 = 4;
 
 /// The blocks of code that a machine ran.
 #[derive(Debug, PartialEq, Eq)]

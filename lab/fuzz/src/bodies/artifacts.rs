@@ -32,8 +32,8 @@ static OWN_TAGS: LazyLock<usize> = LazyLock::new(|| {
     tags(&read(&place.path().join(REPORT)))
 });
 
-/// Reads what a scenario ran, a diff, `results.json` and, after a NUL each, another one and the kernel log of results; merges and
-/// compares the two, and writes every form of them.
+/// Reads what a scenario ran, and a diff. Reads `results.json` and, after a NUL each, another one and the
+/// kernel log of results; merges and compares the two, and writes every form of them.
 pub fn results(bytes: &[u8]) {
     let [one, other, log] = parts(bytes);
     let place = directory();

@@ -3,16 +3,13 @@
 //! Only units that may mention it are read: its name is searched for in DWARF's strings, and the offsets
 //! of these strings in the bytes of all units.
 
-use crate::kernel::text::map;
+use crate::kernel::text::{Dwarf, Slice, dwarf, map};
 use anyhow::{Context, Result};
-use gimli::{AttributeValue, EndianSlice, LittleEndian, UnitOffset, constants as dw};
-use object::{Object, ObjectSection};
+use gimli::{AttributeValue, Section as _, UnitOffset, constants as dw};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     path::Path,
 };
-
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The maximum number of units to read; a function in a header is found long before.
 const UNITS_MAX: usize = 64;
@@ -32,13 +29,9 @@ pub(crate) fn inlined(vmlinux: &Path, name: &str) -> Result<Option<Vec<String>>>
     let read = || -> Result<Option<Vec<String>>> {
         let map = map(vmlinux)?;
         let file = object::File::parse(&map[..])?;
-        let load = |id: gimli::SectionId| -> Result<Slice<'_>, gimli::Error> {
-            let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
-            Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
-        };
-        let dwarf = gimli::Dwarf::load(load)?;
-        let strings = places_in(load(gimli::SectionId::DebugStr)?.slice(), name);
-        let mentions = mentions(load(gimli::SectionId::DebugInfo)?.slice(), &strings);
+        let dwarf = dwarf(&file)?;
+        let strings = places_in(dwarf.debug_str.reader().slice(), name);
+        let mentions = mentions(dwarf.debug_info.reader().slice(), &strings);
         let mut known = false;
         let mut into = BTreeSet::new();
         let mut headers = dwarf.units();
@@ -89,7 +82,7 @@ fn mentions(bytes: &[u8], places: &[u32]) -> Vec<usize> {
 
 /// Returns whether a unit declares the function as inlined, and adds the functions it is inlined into.
 fn of_unit(
-    dwarf: &gimli::Dwarf<Slice<'_>>,
+    dwarf: &Dwarf<'_>,
     unit: &gimli::Unit<Slice<'_>>,
     name: &str,
     into: &mut BTreeSet<String>,

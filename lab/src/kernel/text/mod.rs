@@ -15,6 +15,7 @@ pub(crate) use kprobe::KprobeLayout;
 
 use anyhow::{Context, Result, bail};
 use fs_err::File;
+use gimli::{EndianSlice, LittleEndian};
 use memmap2::Mmap;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::{
@@ -271,6 +272,21 @@ impl Binary {
         }
         Ok(ranges)
     }
+}
+
+/// DWARF in little-endian bytes, the byte order of arm64 kernels.
+pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The DWARF of a linked file.
+pub(crate) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+
+/// Returns the DWARF of a linked file; missing sections are empty.
+pub(crate) fn dwarf<'a>(file: &object::File<'a>) -> Result<Dwarf<'a>> {
+    let load = |id: gimli::SectionId| -> Result<Slice<'a>, gimli::Error> {
+        let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+        Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
+    };
+    Ok(gimli::Dwarf::load(load)?)
 }
 
 /// Maps a file of a build.
