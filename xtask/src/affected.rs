@@ -1,17 +1,21 @@
 //! `cargo xtask lab affected`
 
-use crate::{Usage, exit, results};
+use crate::{
+    Usage,
+    coverage::{best_run, measured_on},
+    exit, results,
+};
 use anyhow::Result;
 use clap::Args;
 use fs_err as fs;
 use lab::{
     cache::Cache,
     coverage::{
-        Affected, Concerned, FileChange, Measured, SourceFiles, affected, changes_since, last_measured,
-        never_run, text_at,
+        Affected, Concerned, FileChange, Measured, SourceFiles, affected, changes_since, never_run,
+        take_slow, text_at,
     },
     kernel,
-    progress::Progress,
+    results::Times,
     run::select::Selection,
     words::printable,
 };
@@ -58,18 +62,41 @@ impl Show {
         };
         let changes = changes.map_err(|error| Usage(format!("{error:#}")))?;
         let change = Change { changes, tree: self.tree, since: self.since };
-        match change.affected(&self.kernel, self.results.as_deref())? {
+        let run = match self.results {
+            Some(run) => run,
+            None => best_run(&results(), &self.kernel)?,
+        };
+        let (affected, times) = change.affected(&self.kernel, &run)?;
+        match affected {
             Affected::All(why) => println!("all scenarios: {why}"),
             Affected::Some(concerned) if concerned.is_empty() => println!("no scenario ran what changed"),
-            Affected::Some(concerned) => print(&concerned),
+            Affected::Some(mut concerned) => {
+                let slow = slow(&mut concerned, &self.kernel, &times);
+                print(&concerned);
+                print!("{slow}");
+            }
         }
         Ok(exit::SUCCESS)
     }
 }
 
+/// Takes the slow scenarios out whose lines others ran, and returns a line that names them.
+fn slow(concerned: &mut Vec<Concerned>, kernel: &str, times: &Times) -> String {
+    let seconds = |scenario: &str| times.get(kernel, scenario);
+    let slow = take_slow(concerned, seconds, times.median(kernel));
+    if slow.is_empty() {
+        return String::new();
+    }
+    let slow = slow
+        .iter()
+        .map(|slow| format!("{} ({:.0} s)", slow.scenario, seconds(&slow.scenario).unwrap_or_default()));
+    let slow = slow.collect::<Vec<_>>().join(", ");
+    format!("left out, since quicker ones run the same lines: {slow}\n")
+}
+
 fn print(concerned: &[Concerned]) {
     let widest = concerned.iter().map(|concerned| concerned.scenario.len()).max().unwrap_or_default();
-    for Concerned { scenario, changed, around } in concerned {
+    for Concerned { scenario, changed, around, .. } in concerned {
         println!("{scenario:widest$}  {changed:>4} changed lines, {around:>4} lines of their functions");
     }
 }
@@ -82,37 +109,28 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Returns the scenarios that it concerns, by the coverage of a kernel in a run.
-    pub(crate) fn affected(&self, kernel: &str, run: Option<&Path>) -> Result<Affected> {
-        let run = match run {
-            Some(run) => run.to_owned(),
-            None => last_measured(&results(), kernel)?.ok_or_else(|| {
-                Usage(format!(
-                    "no coverage of {kernel} in `{}`: run `lab run --coverage`",
-                    results().display()
-                ))
-            })?,
-        };
-        let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &self.files())?;
-        let measured = measured.iter().find(|measured| measured.kernel.name == kernel);
-        let measured =
-            measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
+    /// Returns the scenarios that it concerns, by the coverage of a kernel in a run, and the times that they took.
+    fn affected(&self, kernel: &str, run: &Path) -> Result<(Affected, Times)> {
+        let (measured, times) = measured_on(kernel, run, &self.files())?;
         let before = |file: &str| text_at(self.tree.as_deref()?, self.since.as_deref()?, file);
-        Ok(affected(measured, &self.changes, before))
+        Ok((affected(&measured, &self.changes, before), times))
     }
 
-    /// Keeps the cases of a selection that it concerns, and says why others are kept.
-    pub(crate) fn keep_affected(&self, selection: &mut Selection) -> Result<()> {
+    /// Keeps the cases of a selection that it concerns, as measured by the runs in `results`, and says why
+    /// others are kept.
+    pub(crate) fn keep_affected(&self, selection: &mut Selection, results: &Path) -> Result<()> {
         let mut wanted = BTreeSet::new();
         for kernel in &selection.kernels {
             let all = selection.scenarios.iter().map(|(found, _)| found.name.clone());
-            let names: Vec<String> = match self.affected(kernel, None)? {
+            let (affected, times) = self.affected(kernel, &best_run(results, kernel)?)?;
+            let names: Vec<String> = match affected {
                 Affected::All(why) => {
                     println!("all scenarios are run: {why}");
                     all.collect()
                 }
-                Affected::Some(concerned) => {
+                Affected::Some(mut concerned) => {
                     println!("{} scenarios of {} ran what changed", concerned.len(), all.count());
+                    print!("{}", slow(&mut concerned, kernel, &times));
                     concerned.into_iter().map(|concerned| concerned.scenario).collect()
                 }
             };

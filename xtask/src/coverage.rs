@@ -6,11 +6,16 @@ use clap::Args;
 use fs_err as fs;
 use lab::{
     cache::Cache,
-    coverage::{FileCoverage, Function, Measured, Share, SourceFiles, lcov},
+    coverage::{Fewest, FileCoverage, Function, Measured, Share, SourceFiles, fewest, last_measured, lcov},
     progress::Progress,
+    results::Times,
+    run::select::Selection,
     words::printable,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Show which kernel code the scenarios of a run ran
 #[derive(Args)]
@@ -154,4 +159,45 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
         println!("run by: {}", if who.is_empty() { "no scenario".to_owned() } else { who.join(", ") });
     }
     Ok(())
+}
+
+/// The part of the lines that all scenarios run which those of `lab run --smoke` run, in percent.
+const SMOKE: usize = 95;
+
+/// Keeps a few scenarios that, as measured by the runs in `results`, run nearly all that all run, and prints
+/// what they take.
+pub(crate) fn keep_fewest(selection: &mut Selection, results: &Path) -> Result<()> {
+    let mut wanted = BTreeSet::new();
+    for kernel in &selection.kernels {
+        let (measured, times) =
+            measured_on(kernel, &best_run(results, kernel)?, &SourceFiles::of_tracing(root())?)?;
+        let chosen = fewest(&measured, SMOKE, |scenario| times.get(kernel, scenario));
+        let Fewest { scenarios, lines, of_lines, seconds, of_seconds } = chosen;
+        println!(
+            "{kernel}: {} of {} scenarios ran {lines} of {of_lines} lines, in {seconds:.0} of {of_seconds:.0} s of \
+             machine time",
+            scenarios.len(),
+            measured.scenarios.len(),
+        );
+        wanted.extend(scenarios.into_iter().map(|name| (kernel.clone(), name)));
+    }
+    // What was measured may be out of the selection.
+    selection.keep(&wanted);
+    Ok(())
+}
+
+/// Returns the run below `results` that measured most scenarios on a kernel.
+pub(crate) fn best_run(results: &Path, kernel: &str) -> Result<PathBuf> {
+    let none =
+        || Usage(format!("no coverage of {kernel} in `{}`: run `lab run --coverage`", results.display()));
+    Ok(last_measured(results, kernel)?.ok_or_else(none)?)
+}
+
+/// Returns the coverage of a kernel in a run, and the times that its scenarios took.
+pub(crate) fn measured_on(kernel: &str, run: &Path, files: &SourceFiles) -> Result<(Measured, Times)> {
+    let measured = Measured::load(run, &Cache::open(&Progress::new())?, files)?;
+    let measured = measured.into_iter().find(|measured| measured.kernel.name == kernel);
+    let measured =
+        measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
+    Ok((measured, Times::of_results(&[run.to_owned()])?))
 }

@@ -53,6 +53,45 @@ fn a_run_knows_which_lines_each_scenario_ran() {
 }
 
 #[test]
+fn a_few_scenarios_run_what_all_run() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let scenarios = scenarios(directory.path(), [("a", WRITES), ("b", WRITES), ("nothing", TRIVIAL)]);
+    check(
+        run(&results, &scenarios).arg("--smoke"),
+        2,
+        &["no coverage of 6.12 in `", "run `lab run --coverage`"],
+    );
+    check(run(&results, &scenarios).arg("--coverage"), 0, &["3 passed"]);
+    // The second one adds nothing to the first.
+    let smoke =
+        said(&check(run(&results, &scenarios).arg("--smoke"), 0, &["of 3 scenarios ran", "0 failed"]));
+    assert!(!(smoke.contains("passed       a on") && smoke.contains("passed       b on")), "{smoke}");
+
+    let run_of = |name: &str| {
+        let runs = fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+        let mut runs: Vec<_> =
+            runs.filter(|run| run.join("6.12").join(name).is_dir() && !run.is_symlink()).collect();
+        runs.sort();
+        runs.swap_remove(0)
+    };
+    // Merged, it is still there.
+    let report = directory.path().join("report");
+    check(xtask().args(["lab", "merge", "--into"]).arg(&report).arg(run_of("a")), 0, &[]);
+    let same = ["lab", "diff", "--coverage"];
+    check(xtask().args(same).arg(&report).arg(run_of("a")), 0, &["both ran the same code"]);
+    let one = directory.path().join("one");
+    fs::create_dir(&one).unwrap();
+    fs::copy(scenarios.join("nothing.yaml"), one.join("nothing.yaml")).unwrap();
+    check(run(&results, &one).arg("--coverage"), 0, &["1 passed"]);
+    let differ = xtask().args(same).arg(&report).arg(results.join("latest")).output().unwrap();
+    assert_eq!(differ.status.code(), Some(1));
+    let differ = String::from_utf8_lossy(&differ.stdout).into_owned();
+    assert!(differ.contains("functions that only A ran") && differ.contains("eventfd_write"), "{differ}");
+}
+
+#[test]
 fn what_cannot_be_shown_says_why() {
     let _one = ONE_RUN.lock();
     let directory = scratch();

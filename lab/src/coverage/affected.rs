@@ -25,6 +25,32 @@ pub struct Concerned {
     pub changed: usize,
     /// The number of lines that it ran of the functions that changed.
     pub around: usize,
+    /// These lines.
+    lines: BTreeSet<usize>,
+}
+
+/// A scenario is slow if it takes this many times as long as most.
+const SLOW: f64 = 10.0;
+
+/// Takes the slow scenarios out of `concerned` whose lines the others ran, and returns them, given the seconds
+/// that a scenario took, and those that most take.
+pub fn take_slow(
+    concerned: &mut Vec<Concerned>,
+    seconds: impl Fn(&str) -> Option<f64>,
+    median: f64,
+) -> Vec<Concerned> {
+    let time = |concerned: &Concerned| seconds(&concerned.scenario).unwrap_or(0.0);
+    let (mut slow, quick): (Vec<&Concerned>, Vec<&Concerned>) =
+        concerned.iter().partition(|concerned| time(concerned) > SLOW * median);
+    let mut covered: BTreeSet<usize> = quick.iter().flat_map(|quick| &quick.lines).copied().collect();
+    slow.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    slow.retain(|slow| {
+        let is_needed = !slow.lines.is_subset(&covered);
+        covered.extend(&slow.lines);
+        !is_needed
+    });
+    let needless: BTreeSet<String> = slow.into_iter().map(|slow| slow.scenario.clone()).collect();
+    concerned.extract_if(.., |concerned| needless.contains(&concerned.scenario)).collect()
 }
 
 /// A file that is part of every build: a change of it concerns any scenario.
@@ -92,17 +118,15 @@ fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usiz
     for (scenario, code) in &measured.scenarios {
         let own = measured.source.lines_in(&code.without(&measured.empty));
         let count = |lines: &BTreeSet<usize>| lines.iter().filter(|line| own[**line]).count();
-        let (changed, around) = (count(changed), count(around));
-        if changed + around > 0 {
+        let lines: BTreeSet<usize> = changed.union(around).copied().filter(|line| own[*line]).collect();
+        if !lines.is_empty() {
             let size: u64 = code.iter().map(|range| range.end - range.start).sum();
-            found.push((Reverse(changed), Reverse(around), size, scenario));
+            let (changed, around) = (count(changed), count(around));
+            found.push((size, Concerned { scenario: scenario.clone(), changed, around, lines }));
         }
     }
-    found.sort();
-    let concerned = |(changed, around, _, scenario): (Reverse<usize>, Reverse<usize>, u64, &String)| {
-        Concerned { scenario: scenario.clone(), changed: changed.0, around: around.0 }
-    };
-    found.into_iter().map(concerned).collect()
+    found.sort_by_key(|(size, found)| (Reverse(found.changed), Reverse(found.around), *size));
+    found.into_iter().map(|(_, concerned)| concerned).collect()
 }
 
 /// Returns the functions of a C file in the kernel's style, with their lines: a function begins with a line that
@@ -200,6 +224,43 @@ void declared(int);
         check(23..24, &["SYSCALL_DEFINE1(third"]);
         check(8..24, &["first", "second", "SYSCALL_DEFINE1(third"]);
         check(25..99, &[]);
+    }
+
+    #[test]
+    fn a_slow_scenario_is_needed_for_lines_that_no_other_ran() {
+        let concerned = |scenario: &str, lines: &[usize]| Concerned {
+            scenario: scenario.to_owned(),
+            changed: lines.len(),
+            around: 0,
+            lines: lines.iter().copied().collect(),
+        };
+        let all = || {
+            vec![
+                concerned("slow/all", &[1, 2, 3, 4]),
+                concerned("slow/new", &[1, 3]),
+                concerned("slow/same", &[1, 2]),
+                concerned("quick", &[1, 2]),
+                concerned("unknown", &[5]),
+            ]
+        };
+        let check = |seconds: [f64; 3], expect: &[&str]| {
+            let time = |scenario: &str| match scenario {
+                "slow/all" => Some(seconds[0]),
+                "slow/new" => Some(seconds[1]),
+                "slow/same" => Some(seconds[2]),
+                "quick" => Some(10.0),
+                _ => None,
+            };
+            let mut kept = all();
+            let slow = take_slow(&mut kept, time, 1.0);
+            let names: Vec<_> = slow.iter().map(|concerned| concerned.scenario.as_str()).collect();
+            assert_eq!(names, expect, "{seconds:?}");
+            assert_eq!(kept.len() + slow.len(), all().len());
+        };
+        check([80.0, 20.0, 30.0], &["slow/same"]);
+        check([15.0, 20.0, 30.0], &["slow/new", "slow/same"]);
+        check([1.0, 20.0, 30.0], &["slow/new", "slow/same"]);
+        check([80.0, 1.0, 1.0], &[]);
     }
 
     #[test]

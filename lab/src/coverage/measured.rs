@@ -1,11 +1,11 @@
 //! The coverage of a stored run, kernel by kernel.
 
-use super::{COVERAGE, Ran, Ranges, Source, SourceFiles};
+use super::{Ran, Ranges, Source, SourceFiles};
 use crate::{
     cache::Cache,
     host::beneath::{directory_beneath, open_beneath, read_beneath},
     kernel::{FoundBuild, find_builds},
-    results::{KernelInfo, stored_results},
+    results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, KernelInfo, stored_results},
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -13,12 +13,6 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
-
-/// The file for the code that the kernel ran until its snapshot was made, in the directory of the kernel.
-pub const BOOT: &str = "boot.coverage";
-
-/// The same for what an empty scenario ran: the lab's own part in each scenario.
-pub const EMPTY: &str = "empty.coverage";
 
 /// The maximum size of a source file, in bytes.
 const SOURCE_MAX: u64 = 16 << 20;
@@ -80,6 +74,15 @@ impl Share {
     }
 }
 
+impl FromIterator<bool> for Share {
+    /// Counts those that ran.
+    fn from_iter<I: IntoIterator<Item = bool>>(ran: I) -> Share {
+        let mut share = Share::default();
+        ran.into_iter().for_each(|ran| share.add(ran));
+        share
+    }
+}
+
 impl Measured {
     /// Loads the coverage of the kernels of a run.
     ///
@@ -100,7 +103,14 @@ impl Measured {
                 }
                 let code = scenarios.entry(result.name.clone()).or_default();
                 *code = code.and(&ran.code);
-                build_id = Some(ran.build_id);
+                match &build_id {
+                    Some(other) if *other != ran.build_id => bail!(
+                        "`{}` has coverage of different builds of {}, which cannot be added",
+                        run.display(),
+                        kernel.name
+                    ),
+                    _ => build_id = Some(ran.build_id),
+                }
             }
             let Some(build_id) = build_id else { continue };
             let build = build_of(cache, kernel, &build_id)?;
@@ -109,7 +119,7 @@ impl Measured {
                 let ran = Ran::load(run, &format!("{}/{name}", kernel.name))?;
                 Ok(ran.map(|ran| ran.code).unwrap_or_default())
             };
-            let (boot, empty) = (of(BOOT)?, of(EMPTY)?);
+            let (boot, empty) = (of(BOOT_COVERAGE)?, of(EMPTY_COVERAGE)?);
             measured.push(Measured {
                 kernel: kernel.clone(),
                 build,
@@ -188,8 +198,11 @@ impl Measured {
 /// # Errors
 /// The directory cannot be read.
 pub fn last_measured(results: &Path, kernel: &str) -> Result<Option<PathBuf>> {
+    if !results.exists() {
+        return Ok(None);
+    }
     let runs = fs::read_dir(results)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    let is_measured = |run: &PathBuf| !run.is_symlink() && run.join(kernel).join(EMPTY).is_file();
+    let is_measured = |run: &PathBuf| !run.is_symlink() && run.join(kernel).join(EMPTY_COVERAGE).is_file();
     let count = |run: PathBuf| {
         // A run that cannot be read is not a candidate.
         let results = stored_results(&run).ok()?;

@@ -5,6 +5,8 @@
 
 mod affected;
 mod change;
+mod difference;
+mod fewest;
 mod files;
 mod lcov;
 mod measured;
@@ -13,15 +15,17 @@ mod source;
 mod stored;
 mod tree;
 
-pub use affected::{Affected, Concerned, affected, never_run};
+pub use affected::{Affected, Concerned, affected, never_run, take_slow};
 pub use change::FileChange;
+pub use difference::{FileDifference, difference};
+pub use fewest::{Fewest, fewest};
 pub use files::SourceFiles;
 pub use lcov::lcov;
-pub use measured::{BOOT, EMPTY, FileCoverage, Measured, Share, last_measured};
+pub use measured::{FileCoverage, Measured, Share, last_measured};
 pub use ranges::Ranges;
 pub use source::{Branch, Function, Line, Source};
-pub use stored::{COVERAGE, Ran};
-pub use tree::{changes_since, text_at};
+pub use stored::Ran;
+pub use tree::{changes_since, diff_since, text_at};
 
 use crate::{
     kernel::{Kernel, build_id},

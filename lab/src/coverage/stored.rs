@@ -7,9 +7,6 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use std::{io, path::Path};
 
-/// The file of a scenario.
-pub const COVERAGE: &str = "coverage";
-
 /// The version of the file.
 const SCHEMA: u32 = 1;
 
@@ -91,6 +88,7 @@ fn parse(bytes: &[u8]) -> Result<Ran> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::COVERAGE;
 
     #[test]
     fn what_is_stored_is_loaded() {

@@ -14,10 +14,16 @@ const PLAIN: [&str; 5] = ["--no-color", "--no-ext-diff", "--no-textconv", "--no-
 /// # Errors
 /// It is no git tree, or has no such revision.
 pub fn changes_since(tree: &Path, revision: &str) -> Result<Vec<FileChange>> {
+    FileChange::parse_diff(&diff_since(tree, revision)?)
+}
+
+/// Returns the same as a diff.
+///
+/// # Errors
+/// Those of [`changes_since`].
+pub fn diff_since(tree: &Path, revision: &str) -> Result<String> {
     let diff = git(tree).arg("diff").args(PLAIN).args(["--end-of-options", revision, "--"]).run();
-    FileChange::parse_diff(
-        &diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))?,
-    )
+    diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))
 }
 
 /// Returns a file of a revision, if the revision has it.

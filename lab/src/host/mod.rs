@@ -11,5 +11,6 @@ pub mod outage;
 pub mod prerequisites;
 pub mod process;
 pub mod sources;
+pub mod watch;
 pub mod whole;
 pub mod workflow;

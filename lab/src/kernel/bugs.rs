@@ -4,7 +4,7 @@
 //! `run::known` applies them to the results of a run.
 
 use super::spec::{KernelSpec, check_name};
-use std::path::Path;
+use std::{collections::btree_map::Entry, path::Path};
 
 /// Checks that each bug has its scenario below `root`, the checkout. A description that comes with a
 /// reproducer has no `scenarios` directory next to it, so its bugs are not checked.
@@ -30,7 +30,10 @@ pub(super) fn add(spec: &mut KernelSpec, other: KernelSpec) -> Result<(), String
         return Err(format!("bugs_of names `{}`, which has `bugs_of` itself", other.name));
     }
     for (scenario, says) in other.bugs {
-        spec.bugs.entry(scenario).or_insert(says);
+        if let Entry::Vacant(entry) = spec.bugs.entry(scenario) {
+            spec.inherited_bugs.insert(entry.key().clone());
+            entry.insert(says);
+        }
     }
     Ok(())
 }
@@ -79,6 +82,7 @@ mod tests {
         let loaded = load("b").unwrap();
         let bugs: Vec<_> = loaded.bugs.iter().map(|(name, says)| (name.as_str(), says.as_str())).collect();
         assert_eq!(bugs, [("bugs/one", "says so"), ("bugs/three", "too"), ("bugs/two", "differently")]);
+        assert_eq!(loaded.inherited_bugs.iter().collect::<Vec<_>>(), ["bugs/one"]);
         assert_eq!(loaded.files()[..2], ["b.yaml", "a.yaml"]);
         assert!(load("c").unwrap_err().contains("bugs_of names `b`, which has `bugs_of` itself"));
         assert!(load("d").unwrap_err().contains("../a"));

@@ -36,8 +36,7 @@ pub fn build(lab: &Lab, name: &str, tree: Option<&Path>) -> Result<Kernel> {
             super::DEFAULT
         ),
         Some(tree) => {
-            // The known bugs are those of the replaced source.
-            spec.bugs.clear();
+            spec.bugs_may_be_fixed = true;
             of_source(lab, spec, &SourceSpec::Tree(std::path::absolute(tree)?))
         }
         None => build_spec(lab, spec),

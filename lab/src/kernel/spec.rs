@@ -20,7 +20,7 @@
 use super::version::VersionError;
 use serde::{Deserialize, Deserializer, de};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
@@ -58,9 +58,16 @@ pub struct KernelSpec {
     /// failure gives.
     #[serde(default)]
     pub bugs: BTreeMap<String, String>,
+    /// Whether `bugs` are those of a source that another one replaces, which may have them or not.
+    #[serde(skip)]
+    pub bugs_may_be_fixed: bool,
     /// A kernel whose known bugs it has, too; [`KernelSpec::load`] adds them to `bugs`.
     #[serde(default)]
     pub bugs_of: Option<String>,
+    /// Those of `bugs` that only the other kernel lists: it may run scenarios that the configuration of this
+    /// one rules out.
+    #[serde(skip)]
+    pub inherited_bugs: BTreeSet<String>,
 }
 
 /// The origin of a kernel's source.

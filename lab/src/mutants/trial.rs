@@ -82,9 +82,8 @@ impl<'a> Trials<'a> {
             }
         };
         // No header has changed, so modules that were built for one mutant serve all. They have the paths of this
-        // tree, so they are not those of the kernel without a defect; its bugs are.
+        // tree, so they are not those of the kernel without a defect.
         kernel.key = format!("{}-mutants", self.base.key);
-        kernel.spec.bugs.clone_from(&self.base.spec.bugs);
         let noticed = self.noticed(mutant, &kernel);
         self.copy.restore()?;
         noticed

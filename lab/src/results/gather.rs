@@ -1,10 +1,10 @@
 //! Finds the runs below directories, and writes their merged report.
 
 use super::{
-    MergeInput, Merged, PendingDirectory, Results, RunDirectory, place::partial, point_latest,
-    stored_results, write_json,
+    BOOT_COVERAGE, EMPTY_COVERAGE, MergeInput, Merged, PendingDirectory, Results, RunDirectory,
+    place::partial, point_latest, stored_results, write_json,
 };
-use crate::host::beneath::directory_beneath;
+use crate::host::beneath::{directory_beneath, open_beneath};
 use anyhow::{Result, bail};
 use fs_err::{self as fs, File};
 use std::{
@@ -137,7 +137,26 @@ fn fill(merged: &Merged, parts: &[MergeInput], into: &Path) -> Result<()> {
             from => adopt(&from?, &into.join(&result.directory))?,
         }
     }
+    parts.iter().try_for_each(|part| adopt_coverage(part, into))?;
     write_json(&merged.results, into)
+}
+
+/// Copies what the kernels of a part ran without a scenario, which is the same in all parts that measured it.
+fn adopt_coverage(part: &MergeInput, into: &Path) -> Result<()> {
+    for kernel in &part.results.kernels {
+        for file in [BOOT_COVERAGE, EMPTY_COVERAGE] {
+            // The name is foreign: only if it stays in the part, it stays in the report.
+            let name = Path::new(&kernel.name).join(file);
+            let Ok(mut from) = open_beneath(&part.directory, &name) else { continue };
+            let to = into.join(&name);
+            if to.exists() {
+                continue;
+            }
+            fs::create_dir_all(into.join(&kernel.name))?;
+            io::copy(&mut from, &mut File::create_new(&to)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Links or copies the files below `from`. Skips anything but regular files and directories.
@@ -160,7 +179,7 @@ pub(crate) fn adopt(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::results::{
-        ScenarioResult, Status,
+        KernelInfo, ScenarioResult, Status,
         fixture::{result, results},
         merge, scenarios,
     };
@@ -176,8 +195,15 @@ mod tests {
     fn run(directory: &Path, name: &str, of: &str) {
         fs::create_dir_all(directory.join("6.12").join(name)).unwrap();
         fs::write(directory.join("6.12").join(name).join("trace.dat"), name).unwrap();
+        fs::write(directory.join("6.12").join(EMPTY_COVERAGE), name).unwrap();
         let found = ScenarioResult { directory: of.to_owned(), ..result(name, Status::Passed) };
-        fs::write(directory.join(RESULTS), serde_json::to_vec(&results(vec![found])).unwrap()).unwrap();
+        let mut found = results(vec![found]);
+        found.kernels = ["../stolen", "6.12"].map(kernel).into();
+        fs::write(directory.join(RESULTS), serde_json::to_vec(&found).unwrap()).unwrap();
+    }
+
+    fn kernel(name: &str) -> KernelInfo {
+        KernelInfo { name: name.into(), source_version: "6.12.1".into(), config_hash: "h".into() }
     }
 
     #[test]
@@ -185,6 +211,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         run(&at("parts/one/20260101-6.12"), "a", "6.12/a");
+        // Beside the run, not in it.
+        fs::create_dir_all(at("parts/one/stolen")).unwrap();
+        fs::write(at("parts/one/stolen").join(EMPTY_COVERAGE), "").unwrap();
         run(&at("parts/two/20260101-6.12"), "b", "6.12/b");
         symlink("20260101-6.12", at("parts/two/latest")).unwrap();
         let parts = runs_below(&[at("parts")]).unwrap();
@@ -193,6 +222,8 @@ mod tests {
         put(&merged, &parts, &at("report"), None, form).unwrap();
         assert_eq!(fs::read_to_string(at("report/6.12/b/trace.dat")).unwrap(), "b");
         assert!(at("report/form").is_file());
+        assert_eq!(fs::read_to_string(at("report/6.12").join(EMPTY_COVERAGE)).unwrap(), "a");
+        assert!(!at("stolen").exists());
         assert_eq!(runs_below(&[at("report")]).unwrap()[0].results.scenarios.len(), 2);
         let error = put(&merged, &parts, &at("report"), Some(&at("parts")), form).unwrap_err().to_string();
         assert!(error.contains("is not empty"), "{error}");

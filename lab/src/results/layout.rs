@@ -17,6 +17,15 @@ pub const RECORDING: &str = "recording.json";
 /// The trace of a scenario's top-level tracing instance.
 pub const TRACE: &str = "trace.dat";
 
+/// The code that a machine ran, of a scenario that was measured.
+pub const COVERAGE: &str = "coverage";
+
+/// The code that the kernel ran until its snapshot was made, in the directory of the kernel.
+pub const BOOT_COVERAGE: &str = "boot.coverage";
+
+/// The same for what an empty scenario ran: the lab's own part in each scenario.
+pub const EMPTY_COVERAGE: &str = "empty.coverage";
+
 /// Returns the file name of an instance's trace: `trace.NAME.dat`, or [`TRACE`] for the top-level one.
 pub fn trace_of(instance: Option<&str>) -> String {
     instance.map_or_else(|| TRACE.to_owned(), |name| format!("trace.{name}.dat"))

@@ -18,7 +18,7 @@ mod times;
 pub use change::{Change, Changes, Divergence, compare};
 pub(crate) use gather::adopt;
 pub use gather::{Forms, put, put_new, runs_below};
-pub use layout::{RECORDING, SCENARIO, TRACE, scenarios, trace_of};
+pub use layout::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, RECORDING, SCENARIO, TRACE, scenarios, trace_of};
 pub(crate) use listing::{LISTING_SUFFIX, TextListing, TextWord};
 pub use merge::{Delta, MergeError, MergeInput, Merged, merge, since};
 pub use model::{Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult, StepResult};

@@ -64,6 +64,14 @@ impl Times {
         self.0.get(kernel)?.get(scenario).copied()
     }
 
+    /// Returns the median of the times of all scenarios on a kernel, in seconds; 0 if none is known.
+    pub fn median(&self, kernel: &str) -> f64 {
+        let mut times: Vec<f64> =
+            self.0.get(kernel).into_iter().flat_map(BTreeMap::values).copied().collect();
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+
     /// Updates the times in the cache with those of `results`.
     pub fn learn(cache: &Cache, results: &[ScenarioResult]) -> Result<()> {
         let _lock = cache.lock("times", || {})?;

@@ -1,13 +1,13 @@
 //! One scenario on one kernel, from power-on to verdict.
 
 use crate::{
-    coverage::{self, COVERAGE},
+    coverage,
     fit::{self, Unfit},
     guest::Guest,
     kernel::Kernel,
     machine::{Death, Machine, MachineSpec, Snapshots, Subject, VMCORE},
     recording::{self, Recording},
-    results::{self, SCENARIO, ScenarioResult, Status, Verdict},
+    results::{self, COVERAGE, SCENARIO, ScenarioResult, Status, Verdict},
     scenario::{Scenario, ScenarioFile},
     splat::Binaries,
     verdict,

@@ -1,8 +1,9 @@
 //! Compares a result with the known bugs of its kernel: `bugs:` of its description.
 //!
 //! The list must be accurate, like that of the selftests: a listed scenario must fail, and the reason
-//! must contain the listed text. Callers that need the plain result, such as a bisection, do not use
-//! this module.
+//! must contain the listed text. It may be unsupported if the entry is that of another kernel, which
+//! `bugs_of` names; on a tree that replaces the kernel's source, it may pass as well. Callers that need
+//! the plain result, such as a bisection, do not use this module.
 
 use crate::{
     kernel::KernelSpec,
@@ -17,11 +18,13 @@ pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioRes
         Status::Failed if result.reason.contains(says.as_str()) => {
             ScenarioResult { status: Status::KnownBug, ..result }
         }
+        Status::Passed | Status::Unsupported if spec.bugs_may_be_fixed => result,
         Status::Passed => ScenarioResult {
             status: Status::Failed,
             reason: format!("passed unexpectedly: remove its entry from {listed}"),
             ..result
         },
+        Status::Unsupported if spec.inherited_bugs.contains(&result.name) => result,
         Status::Unsupported => ScenarioResult {
             status: Status::Failed,
             reason: format!("did not run, but is listed in {listed}: {}", result.reason),
@@ -41,9 +44,13 @@ mod tests {
     use super::*;
     use crate::results::fixture::result;
 
-    fn check(status: Status, reason: &str, expect: Status, says: &str) {
+    fn spec() -> KernelSpec {
         let text = "summary: s\nfragments: []\nsource: { tree: /l }\nbugs: { bugs/a: is 7 }";
-        let spec = KernelSpec { name: "6.1".into(), ..crate::yaml::from_str(text).unwrap() };
+        KernelSpec { name: "6.1".into(), ..crate::yaml::from_str(text).unwrap() }
+    }
+
+    fn check(status: Status, reason: &str, expect: Status, says: &str) {
+        let spec = spec();
         let found = ScenarioResult { reason: reason.into(), ..result("bugs/a", status) };
         let found = in_view_of_bugs(&spec, found);
         assert_eq!(found.status, expect, "{status}: {reason}");
@@ -53,6 +60,14 @@ mod tests {
         let other = ScenarioResult { reason: reason.into(), ..result("bugs/b", status) };
         let other = in_view_of_bugs(&spec, other);
         assert_eq!((other.status, other.reason.as_str(), other.notes.len()), (status, reason, 0));
+    }
+
+    #[test]
+    fn a_bug_of_another_kernel_may_be_unsupported() {
+        let spec = KernelSpec { inherited_bugs: ["bugs/a".into()].into(), ..spec() };
+        let found = |status| in_view_of_bugs(&spec, result("bugs/a", status)).status;
+        assert_eq!(found(Status::Unsupported), Status::Unsupported);
+        assert_eq!(found(Status::Passed), Status::Failed);
     }
 
     #[test]
@@ -73,5 +88,18 @@ mod tests {
         );
         check(Status::Unsupported, "no BTF", Status::Failed, "did not run, but is listed in");
         check(Status::Panic, "is 7", Status::Panic, "failed differently");
+    }
+
+    #[test]
+    fn a_tree_may_have_the_fix() {
+        let spec = KernelSpec { bugs_may_be_fixed: true, ..spec() };
+        let check = |status, reason: &str, expect| {
+            let found = ScenarioResult { reason: reason.into(), ..result("bugs/a", status) };
+            assert_eq!(in_view_of_bugs(&spec, found).status, expect, "{status}: {reason}");
+        };
+        check(Status::Passed, "", Status::Passed);
+        check(Status::Unsupported, "no BTF", Status::Unsupported);
+        check(Status::Failed, "value is 7", Status::KnownBug);
+        check(Status::Failed, "value is 8", Status::Failed);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{Attempt, Prepared};
 use crate::{
-    coverage::{self, BOOT, COVERAGE, EMPTY},
+    coverage,
     kernel::Kernel,
     machine::{BOOT_DEADLINE, Machine, machine_spec},
-    results::partial,
+    results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, partial},
     scenario::{Scenario, ScenarioFile},
 };
 use anyhow::{Result, bail};
@@ -24,8 +24,8 @@ pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
     prepared.kernels.iter().try_for_each(|kernel| {
         let directory = run.join(&kernel.name);
         fs::create_dir_all(&directory)?;
-        boot(prepared, kernel, &directory.join(BOOT))?;
-        empty(prepared, kernel, &directory.join(EMPTY))
+        boot(prepared, kernel, &directory.join(BOOT_COVERAGE))?;
+        empty(prepared, kernel, &directory.join(EMPTY_COVERAGE))
     })
 }
 

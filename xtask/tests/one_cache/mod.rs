@@ -51,7 +51,7 @@ fn labs_that_start_together_make_each_entry_once() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)
     });
-    for made in ["building the module ftracehook", "building the workload eventfd", "making a snapshot"] {
+    for made in ["building the module ftracehook", "building the workload eventfd …", "making a snapshot"] {
         let lines = said.iter().flat_map(|said| said.lines());
         let count = lines.filter(|line| line.starts_with(made)).count();
         assert_eq!(count, 1, "`{made}`: {said:?}");
