@@ -14,6 +14,9 @@ pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<
     {
         return Some(format!("requires kernel {versions}; this is {}", kernel.version));
     }
+    if scenario.compares_kernel_text() && (kernel.version.major, kernel.version.minor) < (6, 1) {
+        return Some("the lab knows the layout of the kernel's text since 6.1".to_owned());
+    }
     if scenario.attaches_crash() && kernel.version.major >= 7 && !scenario.modules().is_empty() {
         // "invalid structure member offset: module_num_gpl_syms", once a module is loaded (7.2).
         return Some("crash 8.0.6 of Debian 13 cannot read the modules of kernels since 7.0".to_owned());

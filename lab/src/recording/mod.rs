@@ -18,6 +18,7 @@ mod formats;
 mod hooks;
 mod inspect;
 mod install;
+mod kernel_text;
 mod ledger;
 mod leftovers;
 mod link;
@@ -56,6 +57,7 @@ use modules::Modules;
 use programs::Programs;
 use refusal::mark_log;
 use std::{
+    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant},
 };
@@ -64,6 +66,7 @@ use tape::Traced;
 pub(crate) use {
     drain_cost::{DrainCost, drain_cost},
     evidence::{KPROBE_PROFILE, hist_path},
+    kernel_text::stored_text,
     link::LOG_LIMIT,
 };
 
@@ -138,6 +141,7 @@ impl Recorder<'_> {
             return Ok(());
         }
         let before = State::read(&mut self.traced.link)?;
+        self.traced.keep(scenario);
         self.traced.start(&scenario.trace, self.directory)?;
         let mut ended = self.steps(scenario, recording, stage);
         if scenario.dump && matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
@@ -225,10 +229,17 @@ impl Recorder<'_> {
         before: &State,
         recording: &mut Recording,
     ) -> Result<(), Death> {
+        let mut texts = BTreeMap::new();
+        if scenario.compares_kernel_text() {
+            self.traced.pause()?;
+            texts = kernel_text::kernel_texts(&mut self.traced, scenario, self.modules.kernel)?;
+        }
         recording.notes.extend(self.traced.stop(&self.modules.symbols)?);
         recording.trace = true;
         let link = &mut self.traced.link;
-        recording.files = link.files(&expanded(&scenario.evidence_files(), link.cpus()))?;
+        recording.files = texts;
+        let files = link.files(&expanded(&scenario.evidence_files(), link.cpus()))?;
+        recording.files.extend(files);
         let after = State::read(link)?;
         let leftovers = before.leftovers(&after).into_iter();
         recording.leftovers = leftovers.map(|leftover| self.origins.find(leftover)).collect();

@@ -26,7 +26,9 @@ impl<'a> Symbols<'a> {
         let code = binary.code().map_err(Death::Lab)?;
         let symbols = binary.symbols().map_err(Death::Lab)?.iter();
         let symbols = symbols.filter(|symbol| code.iter().any(|range| range.contains(&symbol.address)));
-        let functions = symbols.map(|symbol| (symbol.address, binary.name(symbol)));
+        let init = binary.init().map_err(Death::Lab)?;
+        let is_init = |address| init.iter().any(|range| range.contains(&address));
+        let functions = symbols.map(|symbol| (symbol.address, is_init(symbol.address), binary.name(symbol)));
         self.modules.push_str(&kallsyms(functions, module));
         Ok(())
     }
@@ -38,10 +40,12 @@ impl<'a> Symbols<'a> {
     }
 }
 
-fn kallsyms<'a>(functions: impl Iterator<Item = (u64, &'a str)>, module: &str) -> String {
-    functions.fold(String::new(), |mut text, (address, name)| {
+/// Returns functions with their addresses, and whether they are in the module's init. Those have type `i`.
+fn kallsyms<'a>(functions: impl Iterator<Item = (u64, bool, &'a str)>, module: &str) -> String {
+    functions.fold(String::new(), |mut text, (address, init, name)| {
+        let kind = if init { 'i' } else { 't' };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{address:016x} t {name}\t[{module}]");
+        let _ = writeln!(text, "{address:016x} {kind} {name}\t[{module}]");
         text
     })
 }
@@ -52,7 +56,7 @@ mod tests {
 
     #[test]
     fn functions_of_a_module_have_its_name() {
-        let functions = [(0xffff_8000_7a00_0000, "first"), (0xffff_8000_7a00_0040, "second")];
+        let functions = [(0xffff_8000_7a00_0000, false, "first"), (0xffff_8000_7a00_0040, true, "second")];
         let symbols = trace::Symbols::parse(kallsyms(functions.into_iter(), "mine"));
         let check = |address, expect: &str| {
             assert_eq!(symbols.resolve(address).map(|symbol| symbol.to_string()).as_deref(), Some(expect));

@@ -11,7 +11,7 @@ use crate::{
     machine::Death,
     plan::{below, directory},
     results::trace_of,
-    scenario::{Step, TraceSetup},
+    scenario::{Scenario, Step, TraceSetup},
 };
 use protocol::{Reply, Request};
 use std::{collections::BTreeSet, io, iter, path::Path};
@@ -41,6 +41,8 @@ struct Tape {
     header_page: String,
     /// One per CPU.
     ledgers: Vec<Ledger>,
+    /// The number of events that were stored, per CPU.
+    stored: Vec<u64>,
 }
 
 /// How much of a ring buffer to read.
@@ -65,12 +67,35 @@ pub(super) struct Traced<'a> {
     formats: Formats,
     /// Events that were written to `inject` files.
     injected: BTreeSet<String>,
+    /// Whether events stay in the buffer until the last step, see [`Traced::keep`].
+    keeps: bool,
 }
 
 impl<'a> Traced<'a> {
     /// A guest whose trace is not recorded yet.
     pub(super) fn new(link: Link<'a>) -> Traced<'a> {
-        Traced { link, tapes: Vec::new(), formats: Formats::default(), injected: BTreeSet::new() }
+        Traced {
+            link,
+            tapes: Vec::new(),
+            formats: Formats::default(),
+            injected: BTreeSet::new(),
+            keeps: false,
+        }
+    }
+
+    /// Leaves events in the buffer until the last step, except before a step that may clear it, if the
+    /// scenario compares the kernel's text of them, or if its tracer keeps those of the maximum latency: what was
+    /// read before the exchange is missing there.
+    pub(super) fn keep(&mut self, scenario: &Scenario) {
+        let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
+        let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
+        self.keeps = scenario.compares_kernel_text() || has_maximum;
+    }
+
+    /// Returns the number of events of each CPU of a tracing instance that are stored.
+    pub(super) fn stored(&self, instance: Option<&str>) -> &[u64] {
+        let tape = self.tapes.iter().find(|tape| tape.instance.as_deref() == instance);
+        tape.map_or(&[], |tape| &tape.stored)
     }
 
     /// Opens a tape in `directory` for each tracing instance and starts tracing.
@@ -84,10 +109,11 @@ impl<'a> Traced<'a> {
             // The page layout is the guest's word.
             let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?.limit(max_bytes);
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
-            self.tapes.push(Tape { instance, writer, header_page, ledgers: Vec::new() });
+            self.tapes.push(Tape { instance, writer, header_page, ledgers: Vec::new(), stored: Vec::new() });
         }
         let counters = self.counters()?;
         for (tape, (_, stats)) in self.tapes.iter_mut().zip(counters) {
+            tape.stored = vec![0; stats.len()];
             tape.ledgers = stats.into_iter().map(Ledger::new).collect();
         }
         self.learn_formats(false)?;
@@ -123,6 +149,7 @@ impl<'a> Traced<'a> {
     /// Reads the ring buffers before a step that may clear them. Says what was lost in earlier steps.
     pub(super) fn before_step(&mut self, step: &Step) -> Result<Vec<String>, Death> {
         let losses = match step {
+            Step::Write(write) if self.keeps && is_message(write.write.as_str()) => Vec::new(),
             // Changing the tracer or removing an event clears the buffer. A module or a script may do either.
             Step::Write(_)
             | Step::Load(_)
@@ -161,6 +188,9 @@ impl<'a> Traced<'a> {
 
     /// Reads the ring buffers.
     pub(super) fn drain(&mut self, drain: Drain) -> Result<(), Death> {
+        if self.keeps && drain == Drain::Some {
+            return Ok(());
+        }
         self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, drain))
     }
 
@@ -228,6 +258,12 @@ impl<'a> Traced<'a> {
     }
 }
 
+/// Returns whether a write to this file only adds an event.
+fn is_message(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name, "trace_marker" | "trace_marker_raw" | "inject")
+}
+
 impl Tape {
     /// Returns the directory of the tracing instance, in the form that the agent takes.
     fn directory(&self) -> String {
@@ -255,6 +291,9 @@ impl Tape {
                 used += appended.used;
                 if let Some(ledger) = self.ledgers.get_mut(pages.cpu as usize) {
                     ledger.store(appended.events);
+                }
+                if let Some(stored) = self.stored.get_mut(pages.cpu as usize) {
+                    *stored += appended.events;
                 }
             }
             drains += 1;

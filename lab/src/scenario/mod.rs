@@ -29,8 +29,9 @@ pub(crate) use events::{WORKLOADS, fetch};
 pub(crate) use expand::means_the_same;
 pub use expand::stand_alone;
 pub use expect::{
-    Bind, Condition, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelLog, Latency,
-    LinePattern, MatchesOutput, Never, Pairs, Same, Sequence, SequenceStep, Set, Stack, Stats, Values,
+    Bind, Condition, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelLog,
+    KernelText, Latency, LinePattern, MatchesOutput, Never, Pairs, Same, Sequence, SequenceStep, Set, Stack,
+    Stats, Values,
 };
 pub(crate) use expect::{comparison, condition};
 pub(crate) use file::is_name;
@@ -286,6 +287,11 @@ impl Scenario {
     pub fn hooks(&self) -> bool {
         let hooks = |step: &Written<Step>| matches!(step.value, Step::Hook(_) | Step::Hits(_));
         self.steps.iter().any(hooks) || self.trace.events.iter().any(|event| event.group() == HOOK_MODULE)
+    }
+
+    /// Returns whether an expectation compares the kernel's own text of the trace.
+    pub fn compares_kernel_text(&self) -> bool {
+        self.expect.iter().any(|item| matches!(item.value, Expectation::KernelText(_)))
     }
 
     /// Returns whether crash is attached to the running guest.

@@ -4,6 +4,7 @@
 use super::{losses::Losses, observed::Observed};
 use crate::{recording::StepStdout, results::OutcomeStatus};
 use std::collections::BTreeMap;
+use trace::Trace;
 
 /// Evaluates an expectation.
 pub(super) trait Evaluate: Send {
@@ -24,6 +25,8 @@ pub(super) struct EndState<'a> {
     pub(super) lost: String,
     /// The CPUs of the trace.
     pub(super) cpus: &'a [u32],
+    /// The trace itself, unless its events come from elsewhere.
+    pub(super) trace: Option<&'a Trace>,
     pub(super) kernel_log: &'a str,
     pub(super) files: &'a BTreeMap<String, String>,
     /// The stdout of steps by their numbers, from 1.

@@ -149,7 +149,7 @@ pub(super) fn judge_with(
     }
     let files =
         files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect::<BTreeMap<_, _>>();
-    judge.finish(log, &files, outputs)
+    judge.finish(None, log, &files, outputs)
 }
 
 /// Judges one expectation, which must end with `status` and these texts in its detail. Returns the detail.

@@ -6,6 +6,7 @@ use super::{
     counters::{Counters, Histogram, LogCheck},
     finding::{EndState, Evaluate},
     graph::Trees,
+    kernel_text::TextCheck,
     latency::Timing,
     losses::Losses,
     observed::Observed,
@@ -61,7 +62,7 @@ pub fn judge(scenario: &Scenario, evidence: &Evidence<'_>) -> Result<Vec<Outcome
             Ok(ControlFlow::Continue(()))
         })?;
         let indices = of_instance(scenario, instance).map(|(index, _)| index);
-        let found = judge.finish(evidence.kernel_log, evidence.files, evidence.outputs);
+        let found = judge.finish(Some(trace), evidence.kernel_log, evidence.files, evidence.outputs);
         outcomes.extend(indices.zip(found));
     }
     Ok(outcomes.into_values().collect())
@@ -143,10 +144,11 @@ impl Judge {
         self.losses.add(loss);
     }
 
-    /// Returns the outcomes in the order of the file. `files` are those of [`Scenario::evidence_files`] by
+    /// Returns the outcomes in the order of the file. `trace` is what was observed; `files` are those of [`Scenario::evidence_files`] by
     /// path, and `outputs` those of [`Scenario::evidence_outputs`] by step.
     pub fn finish(
         self,
+        trace: Option<&Trace>,
         kernel_log: &str,
         files: &BTreeMap<String, String>,
         outputs: &BTreeMap<usize, StepStdout>,
@@ -154,7 +156,8 @@ impl Judge {
         let event_bytes = self.bytes.checked_div(self.events).unwrap_or(64);
         let lost =
             if self.losses.any() { self.losses.describe(self.buffer_kb, event_bytes) } else { String::new() };
-        let after = EndState { losses: &self.losses, lost, cpus: &self.cpus, kernel_log, files, outputs };
+        let (losses, cpus) = (&self.losses, &self.cpus[..]);
+        let after = EndState { losses, lost, cpus, trace, kernel_log, files, outputs };
         let outcome = |(text, running): (String, Box<dyn Evaluate>)| {
             let finding = running.finish(&after);
             Outcome { text, status: finding.status, detail: finding.detail }
@@ -180,5 +183,6 @@ fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate
         Expectation::Stack(stack) => Box::new(Stacks::new(stack)),
         Expectation::Stats(stats) => Box::new(Counters { stats: stats.clone() }),
         Expectation::KernelLog(check) => Box::new(LogCheck(check.clone())),
+        Expectation::KernelText(text) => Box::new(TextCheck(text.clone())),
     }
 }

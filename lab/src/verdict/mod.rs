@@ -15,6 +15,7 @@ mod filter;
 mod finding;
 mod graph;
 mod judge;
+mod kernel_text;
 mod latency;
 mod leftovers;
 mod losses;

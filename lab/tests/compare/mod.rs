@@ -106,6 +106,10 @@ fn behind<'a>(
         Value::Text(said) if said.is_empty() && located_length(event, field) == Some(0) => {
             return Some(behind_garbage(text));
         }
+        Value::Text(text) if text.trim_end_matches('\n').contains(char::is_control) => {
+            // trace-cmd may print it as the bytes of its array.
+            vec![text.trim_end_matches('\n').to_owned(), array(&[text.as_bytes(), &[0]].concat())]
+        }
         Value::Text(text) => vec![text.trim_end_matches('\n').to_owned()],
         // trace-cmd prints the word with the location of the bytes.
         Value::Bytes(_) => located(event, field).into_iter().collect(),

@@ -1,6 +1,9 @@
 //! An event as one line of text, in the format of `trace-cmd report`.
 
-use super::{Event, FieldFormat, Symbols, Trace, Value, print::Printer};
+use super::{
+    Event, FieldFormat, Symbols, Trace, Value,
+    print::{Manner, Printer},
+};
 use std::fmt::Write;
 
 impl Trace {
@@ -57,7 +60,8 @@ fn append_fields(event: &Event<'_>, line: &mut String) {
         return;
     }
     line.truncate(start);
-    let printed = event.format().printer().and_then(|printer: &Printer| printer.print(event, line));
+    let printed =
+        event.format().printer().and_then(|printer: &Printer| printer.print(event, Manner::Report, line));
     if printed.is_some() {
         return;
     }

@@ -171,6 +171,14 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Returns the size in bytes of the data of a dynamic array.
+    pub(crate) fn dynamic_size(&self, name: &str) -> Option<u32> {
+        let field = self.format.field(name)?;
+        let FieldKind::Located { .. } = field.kind else { return None };
+        let word = u32::from_le_bytes(*self.data.get(field.offset..)?.first_chunk()?);
+        Some(word >> 16)
+    }
+
     fn opaque(&self, field: &FieldFormat) -> Option<Value<'a>> {
         let end = field.offset.checked_add(field.size)?;
         Some(Value::Bytes(Cow::Borrowed(self.data.get(field.offset..end)?)))

@@ -1,7 +1,10 @@
 //! Tests that decode records by formats, field by field.
 
 use super::{Event, Value};
-use crate::metadata::{Metadata, RawMetadata};
+use crate::{
+    metadata::{Metadata, RawMetadata},
+    print::{KernelManner, Manner},
+};
 use proptest::prelude::*;
 use std::borrow::Cow;
 
@@ -136,6 +139,31 @@ fn common_fields() {
 }
 
 #[test]
+fn the_kernel_prints_some_values_in_its_own_manner() {
+    let fields = "\tfield:u32 n;\toffset:8;\tsize:4;\tsigned:0;";
+    let check = |print: &str, report: Option<&str>, kernel: Option<&str>| {
+        let metadata = metadata(&[("a", format("e", 7, fields, print))]);
+        let record = record(7, &[0; 4]);
+        let event = Event::new(0, 0, &record, &metadata);
+        for (manner, expect) in [(Manner::Report, report), (Manner::Kernel(KernelManner::default()), kernel)]
+        {
+            let mut text = String::new();
+            let printed =
+                event.format().printer().and_then(|printer| printer.print(&event, manner, &mut text));
+            assert_eq!(printed.map(|()| text.as_str()), expect, "{print} {manner:?}");
+        }
+    };
+    check(r#""%#x", REC->n"#, Some("0"), Some("0x0"));
+    check(r#""%c", REC->n + 200"#, Some("È"), Some("\u{FFFD}"));
+    check(r#""%s", __print_flags(REC->n, "|", { 0, "none" }, { 1, "A" })"#, Some("none"), Some(""));
+    check(r#""%s", __print_flags(REC->n + 2, "|", { 0, "x" }, { 1, "A" })"#, Some("0x2"), Some("x|0x2"));
+    check(r#""%s", __print_symbolic(REC->n, { NAME, "x" }, { 1, "A" })"#, Some("0x0"), None);
+    check(r#""%s", __print_symbolic(REC->n + 1, { NAME, "x" }, { 1, "A" })"#, Some("A"), Some("A"));
+    check(r#""%d %lu", sizeof(int), sizeof(unsigned long)"#, None, None);
+    check(r#""%d", sizeof(int)"#, Some("4"), Some("4"));
+}
+
+#[test]
 fn bytes_that_are_declared_as_a_string() {
     let fields = "\tfield:__data_loc char[] val;\toffset:8;\tsize:4;\tsigned:0;";
     let check = |print: &str, expect: Option<Value<'_>>, shown: &str| {
@@ -144,7 +172,11 @@ fn bytes_that_are_declared_as_a_string() {
         let event = Event::new(0, 0, &record, &metadata);
         assert_eq!(event.field("val"), expect, "{print}");
         let mut text = String::new();
-        event.format().printer().and_then(|printer| printer.print(&event, &mut text)).expect(print);
+        event
+            .format()
+            .printer()
+            .and_then(|printer| printer.print(&event, Manner::Report, &mut text))
+            .expect(print);
         assert_eq!(text, shown);
     };
     let bytes = Value::List([97, 0, 98].map(Value::Unsigned).to_vec());
@@ -252,7 +284,7 @@ proptest! {
         prop_assert!(event.fields().count() <= fields.len());
         let mut text = String::new();
         if let Some(printer) = event.format().printer() {
-            let _ = printer.print(&event, &mut text);
+            let _ = printer.print(&event, Manner::Report, &mut text);
         }
         prop_assert!(text.len() < 1 << 20);
     }

@@ -44,6 +44,8 @@ pub struct FieldFormat {
     pub size: usize,
     /// Whether the kernel declares it signed.
     pub signed: bool,
+    /// Whether the kernel declares it with brackets after its name.
+    declared_array: bool,
     pub(crate) kind: FieldKind,
 }
 
@@ -216,6 +218,7 @@ impl FieldFormat {
             offset,
             size,
             signed,
+            declared_array: declaration.array.is_some(),
             kind: FieldKind::of(declaration, long_size),
         })
     }
@@ -238,6 +241,7 @@ impl FieldFormat {
             offset: 0,
             size: 0,
             signed: false,
+            declared_array: false,
             kind: FieldKind::Message,
         }
     }
@@ -257,6 +261,11 @@ impl FieldFormat {
                 | FieldKind::Tail(Element::Char)
                 | FieldKind::Located { element: Element::Char, many: false, .. }
         )
+    }
+
+    /// Returns whether the field is an array in the record itself.
+    pub(crate) fn is_array(&self) -> bool {
+        self.declared_array
     }
 
     /// Returns whether the field holds an address.

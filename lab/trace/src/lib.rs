@@ -34,6 +34,7 @@ pub mod page;
 pub mod perfetto;
 mod print;
 mod symbols;
+pub mod text;
 
 pub use event::{Event, Value};
 pub use format::{EventFormat, FieldFormat};

@@ -24,6 +24,7 @@ struct Entry {
     length: u16,
     /// 0 for the kernel, else the index in `modules` plus one.
     module: u16,
+    init: bool,
 }
 
 /// The symbol of an address.
@@ -33,8 +34,12 @@ pub struct Symbol<'a> {
     pub name: &'a str,
     /// Bytes from the symbol to the address.
     pub offset: u64,
+    /// Bytes from the symbol to the next one of the kernel or of the same module, if there is one.
+    pub size: Option<u64>,
     /// The module the symbol is in; `None` for the kernel itself.
     pub module: Option<&'a str>,
+    /// Whether it is in a module's init, which the kernel forgets after it has run: those of type `i`.
+    pub init: bool,
 }
 
 impl fmt::Display for Symbol<'_> {
@@ -57,7 +62,7 @@ impl Symbols {
             let line = &text[start..end];
             let at = start;
             start = end;
-            let Some((address, name, module)) = entry(line) else { continue };
+            let Some((address, name, module, init)) = entry(line) else { continue };
             let module = match module {
                 None => 0,
                 Some(module) => *numbers.entry(module).or_insert_with(|| {
@@ -69,7 +74,7 @@ impl Symbols {
             };
             let name_at = at + (name.as_ptr() as usize - line.as_ptr() as usize);
             if let (Ok(start), Ok(length)) = (u32::try_from(name_at), u16::try_from(name.len())) {
-                entries.push(Entry { address, start, length, module });
+                entries.push(Entry { address, start, length, module, init });
             }
         }
         // The sort is stable, so the first of several names stays first; most of the text is
@@ -99,16 +104,22 @@ impl Symbols {
             return None;
         }
         let module = usize::from(entry.module).checked_sub(1);
+        let next =
+            self.entries.get(after).filter(|next| next.module == entry.module && next.init == entry.init);
         Some(Symbol {
             name: self.name(entry),
             offset,
+            size: next.map(|next| next.address - entry.address),
             module: module.and_then(|at| self.modules.get(at)).map(String::as_str),
+            init: entry.init,
         })
     }
 
-    /// Returns the lowest address of the symbol `name`, by a linear search.
+    /// Returns the lowest address of the symbol `name`, by a linear search, even if it is not the first
+    /// name of its address.
     pub fn address(&self, name: &str) -> Option<u64> {
-        self.entries.iter().find(|entry| self.name(entry) == name).map(|entry| entry.address)
+        let lines = self.text.lines().filter(|line| line.contains(name)).filter_map(entry);
+        lines.filter(|&(_, found, ..)| found == name).map(|(address, ..)| address).min()
     }
 
     fn name(&self, entry: &Entry) -> &str {
@@ -117,9 +128,9 @@ impl Symbols {
     }
 }
 
-/// Splits one line into address, name and module. A trace has twenty thousand of these lines, so
+/// Splits one line into address, name and module, and whether it is in a module's init. A trace has twenty thousand of these lines, so
 /// this code is fast even without optimization.
-fn entry(line: &str) -> Option<(u64, &str, Option<&str>)> {
+fn entry(line: &str) -> Option<(u64, &str, Option<&str>, bool)> {
     let bytes = line.as_bytes();
     let digits = memchr(b' ', bytes)?;
     let address = u64::from_str_radix(line.get(..digits)?, 16).ok()?;
@@ -132,7 +143,7 @@ fn entry(line: &str) -> Option<(u64, &str, Option<&str>)> {
     let module = module.and_then(|module| module.strip_suffix(']'));
     // `$x` and `$d` mark code and data inside an arm64 function; they are not names.
     let names = address != 0 && !matches!(kind, b'a' | b'A') && !matches!(name.as_bytes(), [] | [b'$', ..]);
-    names.then_some((address, name, module))
+    names.then_some((address, name, module, kind == b'i'))
 }
 
 #[cfg(test)]
@@ -164,7 +175,12 @@ nonsense
         check(0xffff_8000_7900_0000, None);
         check(0xffff_8000_9900_0000, None);
         check(0x1000, None);
+        let size = |address| symbols.resolve(address).and_then(|symbol| symbol.size);
+        assert_eq!(size(0xffff_8000_8001_0004), Some(0x200));
+        assert_eq!(size(0xffff_8000_8001_0200), None);
+        assert_eq!(size(0xffff_8000_7a00_0010), None);
         assert_eq!(symbols.address("vfs_write"), Some(0xffff_8000_8001_0000));
+        assert_eq!(symbols.address("__pi__text"), Some(0xffff_8000_8000_0000));
         assert_eq!(symbols.address("vfs_read"), None);
     }
 

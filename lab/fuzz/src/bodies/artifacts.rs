@@ -2,12 +2,14 @@
 
 use super::{assert_printable, in_memory, parts};
 use lab::{
-    coverage::{COVERAGE, FileChange, Ran},
+    coverage::{FileChange, Ran},
     kernel::{Config, KernelSpec, KernelVersion, requested_symbols},
     recording::Recording,
     report::{Page, REPORT, Terminal, markdown, summary, write_forms},
     reproducer::{Reproducer, check_trust},
-    results::{MergeInput, RECORDING, Results, SCENARIO, Status, compare, merge, since, stored_results},
+    results::{
+        COVERAGE, MergeInput, RECORDING, Results, SCENARIO, Status, compare, merge, since, stored_results,
+    },
     verdict::judge_again,
 };
 use std::{

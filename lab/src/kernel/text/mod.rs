@@ -213,6 +213,14 @@ impl Binary {
         })
     }
 
+    /// Returns the address ranges of the loaded sections that a module needs only in its init.
+    ///
+    /// # Errors
+    /// The file is corrupt.
+    pub fn init(&self) -> Result<Vec<Range<u64>>> {
+        self.ranges(|section| section.name().is_ok_and(|name| name.starts_with(".init.")))
+    }
+
     /// Returns the address ranges of all loaded sections.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use super::{Describe, add, code, condition, list};
 use crate::scenario::{
-    Amount, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, Latency, MatchesOutput, Never,
-    Pairs, Sequence, SequenceStep, Set, Stack, Stats, Timespan, Values,
+    Amount, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelText, Latency,
+    MatchesOutput, Never, Pairs, Sequence, SequenceStep, Set, Stack, Stats, Switch, Timespan, Values,
 };
 
 impl Describe for Expectation {
@@ -22,6 +22,7 @@ impl Describe for Expectation {
             Expectation::Stats(it) => it.describe(),
             Expectation::KernelLog(it) => format!("the kernel log {}", it.describe()),
             Expectation::MatchesOutput(it) => it.describe(),
+            Expectation::KernelText(it) => it.describe(),
         }
     }
 }
@@ -252,5 +253,20 @@ impl Describe for MatchesOutput {
             condition(only.as_ref()),
             code(groups)
         )
+    }
+}
+
+impl Describe for KernelText {
+    fn describe(&self) -> String {
+        let KernelText { instance, cpu, options, events } = self;
+        let of = add(instance.as_ref(), |name| format!(" of the tracing instance `{}`", name.as_str()));
+        let cpu = add(*cpu, |cpu| format!(" of CPU {cpu}"));
+        let on = |on: &Switch| if on.0 { "on" } else { "off" };
+        let options: Vec<_> =
+            options.iter().map(|(name, switch)| format!("`{}` {}", name.as_str(), on(switch))).collect();
+        let options =
+            if options.is_empty() { String::new() } else { format!(" with the options {},", list(options)) };
+        let events = add(*events, |events| format!(", {events} events"));
+        format!("the kernel's text of the trace{of}{cpu}{options} follows from the raw ring buffer{events}")
     }
 }

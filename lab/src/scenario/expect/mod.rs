@@ -4,17 +4,19 @@ pub(super) mod bind;
 pub(crate) mod comparison;
 pub(crate) mod condition;
 pub(super) mod graph;
+pub(super) mod kernel_text;
 pub(super) mod matches_output;
 pub(super) mod sequence;
 
 pub use bind::{Bind, Same};
 pub use condition::Condition;
 pub use graph::{Graph, GraphCall};
+pub use kernel_text::KernelText;
 pub use matches_output::{LinePattern, MatchesOutput};
 pub use sequence::{Sequence, SequenceStep};
 
 use super::{
-    TextCheck,
+    InstanceName, TextCheck,
     read::{keyed::one_keyed, scalar::FromText, shapes::Shapes},
     values::{amount::Amount, event_ref::EventRef, literal::Literal, names::Line, timespan::Timespan},
 };
@@ -52,6 +54,8 @@ one_keyed! {
         "kernel_log" => KernelLog,
         /// `{ matches_output: { step: 1, lines: 'value=(?<value>[0-9]+)', events: [efd_write] } }`
         "matches_output" => MatchesOutput,
+        /// `{ kernel_text: { options: { sym-offset: on } } }`
+        "kernel_text" => KernelText,
     }
 }
 
@@ -85,12 +89,15 @@ impl Expectation {
             Expectation::Stack(stack) => vec![&stack.event],
             Expectation::Stats(stats) => stats.event.iter().collect(),
             Expectation::MatchesOutput(agrees) => agrees.events.iter().collect(),
-            Expectation::Graph(_) | Expectation::KernelLog(_) => Vec::new(),
+            Expectation::Graph(_) | Expectation::KernelLog(_) | Expectation::KernelText(_) => Vec::new(),
         }
     }
 
     /// Returns the tracing instance of its events; `None` is the top-level one.
     pub fn instance(&self) -> Option<&str> {
+        if let Expectation::KernelText(text) = self {
+            return text.instance.as_ref().map(InstanceName::as_str);
+        }
         self.events().first()?.instance.as_deref()
     }
 

@@ -5,7 +5,7 @@ pub(in crate::scenario) mod defined;
 mod events;
 
 use super::{
-    Amount, Document, Expectation, Step,
+    Amount, Document, Expectation, KernelText, Step,
     expect::{EventMatch, Hist, Latency, Pairs, Stats, sequence::Sequence},
     matrix,
     read::locate::{PathSegment, Problem},
@@ -158,6 +158,18 @@ impl Scope<'_> {
             Expectation::Stats(stats) => self.check_stats(stats, path),
             Expectation::KernelLog(_) => Ok(()),
             Expectation::MatchesOutput(agrees) => self.check_agrees(agrees, path),
+            Expectation::KernelText(text) => self.check_kernel_text(text, path),
+        }
+    }
+
+    fn check_kernel_text(&self, text: &KernelText, path: &[PathSegment]) -> Checked {
+        let recorded = self.document.trace.instances();
+        match &text.instance {
+            Some(name) if !recorded.contains(name.as_str()) => {
+                let message = format!("no event is recorded by the tracing instance `{}`", name.as_str());
+                problem(&below(path, PathSegment::Key("instance")), message)
+            }
+            _ => Ok(()),
         }
     }
 

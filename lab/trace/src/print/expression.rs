@@ -258,7 +258,7 @@ impl Parser {
 }
 
 /// Returns bits and sign of an integer type; `None` for a type that this parser does not know.
-fn width(type_name: &str) -> Option<(u32, bool)> {
+pub(super) fn width(type_name: &str) -> Option<(u32, bool)> {
     Some(match type_name {
         "u8" | "__u8" | "unsigned char" | "uint8_t" => (8, false),
         "s8" | "__s8" | "char" | "signed char" => (8, true),

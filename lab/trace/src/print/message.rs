@@ -3,13 +3,23 @@
 //! The kernel stores the arguments of a `trace_printk` in the format of `vbin_printf`
 //! (lib/vsprintf.c), and its format string as an address, whose text is in `printk_formats`.
 
-use super::render::{Conversion, Evaluated};
+use super::{
+    manner::Manner,
+    render::{Conversion, Evaluated},
+};
 use crate::event::{Event, Value};
 use std::borrow::Cow;
 
 /// Returns the text of a `bprint` entry: the format at `format` filled with the packed `arguments`.
 /// `None` if the format is not known or not supported by this parser.
 pub(crate) fn bprint(event: &Event<'_>, format: u64, arguments: &[u8]) -> Option<String> {
+    let mut out = filled(event, format, arguments, Manner::Report)?;
+    out.truncate(out.trim_end_matches('\n').len());
+    Some(out)
+}
+
+/// Returns the whole text of a `bprint` entry.
+pub(crate) fn filled(event: &Event<'_>, format: u64, arguments: &[u8], manner: Manner) -> Option<String> {
     let mut packed = Packed { bytes: arguments, at: 0 };
     let mut rest = event.metadata().printk_format(format)?;
     let mut out = String::new();
@@ -36,10 +46,9 @@ pub(crate) fn bprint(event: &Event<'_>, format: u64, arguments: &[u8]) -> Option
             }
             _ => Evaluated::Number(i128::from(packed.number(conversion.bits() / 8)?)),
         };
-        conversion.print(event, value, &mut out)?;
+        conversion.print(event, value, manner, &mut out)?;
     }
     out.push_str(rest);
-    out.truncate(out.trim_end_matches('\n').len());
     Some(out)
 }
 

@@ -2,11 +2,15 @@
 
 mod expression;
 mod lexer;
+mod macros;
+mod manner;
 mod message;
+mod probe;
 mod render;
 mod table;
 
-pub(super) use message::{bprint, line};
+pub(super) use manner::{HASHED, KernelManner, Manner, SIZE};
+pub(super) use message::{bprint, filled, line};
 pub(super) use render::Printer;
 pub(super) use table::tables;
 pub use table::{Printed, Table};

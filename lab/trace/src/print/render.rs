@@ -2,7 +2,10 @@
 
 use super::{
     expression::{Expression, Format},
-    table::{self, binary, truncate},
+    macros::{bits, call},
+    manner::Manner,
+    probe,
+    table::{binary, truncate},
 };
 use crate::event::{Event, Value};
 use std::{borrow::Cow, fmt::Write};
@@ -19,7 +22,12 @@ pub(crate) struct Printer {
 #[derive(Debug)]
 enum Piece {
     Literal(String),
-    Conversion { conversion: Conversion, argument: Expression },
+    Conversion {
+        conversion: Conversion,
+        /// Its width and its precision, if they are arguments.
+        stars: Vec<Expression>,
+        argument: Expression,
+    },
 }
 
 /// The text between a `%` and the letter of the conversion, and that letter.
@@ -62,11 +70,9 @@ impl Printer {
                 continue;
             }
             let (conversion, behind) = Conversion::parse(behind)?;
-            // No print format of an event has these.
-            if conversion.stars != (false, false) {
-                return None;
-            }
-            pieces.push(Piece::Conversion { conversion, argument: arguments.next()? });
+            let count = usize::from(conversion.stars.0) + usize::from(conversion.stars.1);
+            let stars: Vec<_> = arguments.by_ref().take(count).collect();
+            pieces.push(Piece::Conversion { conversion, stars, argument: arguments.next()? });
             rest = behind;
         }
         pieces.push(Piece::Literal(rest.to_owned()));
@@ -74,12 +80,24 @@ impl Printer {
     }
 
     /// Appends the text of `event`; on `None`, the caller must remove what was appended.
-    pub(crate) fn print(&self, event: &Event<'_>, out: &mut String) -> Option<()> {
+    pub(crate) fn print(&self, event: &Event<'_>, manner: Manner, out: &mut String) -> Option<()> {
+        let mut unquoted = false;
         for piece in &self.pieces {
             match piece {
+                Piece::Literal(text) if unquoted => {
+                    out.push_str(text.strip_prefix('"').unwrap_or(text));
+                    unquoted = false;
+                }
                 Piece::Literal(text) => out.push_str(text),
-                Piece::Conversion { conversion, argument } => {
-                    conversion.print(event, evaluate(event, argument)?, out)?;
+                Piece::Conversion { argument, .. } if probe::address(event, argument, manner, out) => {}
+                Piece::Conversion { argument, .. } if probe::fault(event, argument, manner, out) => {
+                    unquoted = true;
+                }
+                Piece::Conversion { conversion, stars, argument } => {
+                    let mut stars = stars.iter().map(|star| number(event, star, manner));
+                    let mut conversion = conversion.clone();
+                    conversion.take_stars(|| i32::try_from(stars.next()??).ok())?;
+                    conversion.print(event, evaluate(event, argument, manner)?, manner, out)?;
                 }
             }
         }
@@ -126,6 +144,7 @@ impl Conversion {
             // letter.
             let length = match rest.chars().next() {
                 Some('I') if end >= 2 => 2,
+                Some('b') => 1 + usize::from(rest[1..].starts_with('l')),
                 Some('S' | 's' | 'F' | 'f' | 'B' | 'K' | 'x' | 'M' | 'm' | 'h' | 'U') => 1,
                 _ => 0,
             };
@@ -163,7 +182,13 @@ impl Conversion {
         Some(())
     }
 
-    pub(super) fn print(&self, event: &Event<'_>, value: Evaluated<'_>, out: &mut String) -> Option<()> {
+    pub(super) fn print(
+        &self,
+        event: &Event<'_>,
+        value: Evaluated<'_>,
+        manner: Manner,
+        out: &mut String,
+    ) -> Option<()> {
         match (self.letter, value) {
             ('s', value) => {
                 let text = text_of(event, value)?;
@@ -173,16 +198,27 @@ impl Conversion {
                 };
                 self.pad(&kept, out);
             }
+            // The kernel prints the byte, which is not a character alone.
+            ('c', Evaluated::Number(number)) if manner.is_kernel() && number as u8 >= 0x80 => {
+                self.pad("\u{FFFD}", out);
+            }
             ('c', Evaluated::Number(number)) => self.pad(&char::from(number as u8).to_string(), out),
-            ('p', Evaluated::Number(number)) => self.pad(&self.address(event, number as u64), out),
+            ('p', Evaluated::Number(number)) => self.pad(&self.address(event, number as u64, manner), out),
+            // The width is the number of bits.
+            ('p', Evaluated::List(words)) if self.pointer.starts_with('b') => {
+                out.push_str(&bits(&words, self.width, self.pointer == "bl")?);
+            }
+            ('p', Evaluated::List(bytes)) if self.pointer == "h" && self.width > 0 => {
+                out.push_str(&self.bytes(bytes.get(..self.width).unwrap_or(&bytes))?);
+            }
             ('p', Evaluated::List(bytes)) => self.pad(&self.bytes(&bytes)?, out),
-            (_, Evaluated::Number(number)) => self.integer(number, out)?,
+            (_, Evaluated::Number(number)) => self.integer(number, manner, out)?,
             _ => return None,
         }
         Some(())
     }
 
-    fn integer(&self, number: i128, out: &mut String) -> Option<()> {
+    fn integer(&self, number: i128, manner: Manner, out: &mut String) -> Option<()> {
         let signed = matches!(self.letter, 'd' | 'i');
         let number = truncate(number, Some((self.bits, signed)));
         let mut digits = match self.letter {
@@ -195,7 +231,9 @@ impl Conversion {
         if let Some(precision) = self.precision {
             digits = format!("{digits:0>precision$}");
         }
-        let sign = match (number < 0, self.plus && signed, self.alternate && number != 0, self.letter) {
+        // The kernel's `%#x` of 0 is `0x0`, unlike that of C.
+        let alternate = self.alternate && (number != 0 || manner.is_kernel() && self.letter != 'o');
+        let sign = match (number < 0, self.plus && signed, alternate, self.letter) {
             (true, ..) => "-",
             (_, true, ..) => "+",
             (_, _, true, 'x') => "0x",
@@ -213,7 +251,10 @@ impl Conversion {
     }
 
     /// Formats `%p` and the kernel's extensions of it.
-    fn address(&self, event: &Event<'_>, address: u64) -> String {
+    fn address(&self, event: &Event<'_>, address: u64, manner: Manner) -> String {
+        if let Manner::Kernel(kernel) = manner {
+            return kernel.pointer(event.metadata().symbols(), &self.pointer, address);
+        }
         let symbol = match self.pointer.as_str() {
             "S" | "s" | "F" | "f" | "B" => event.metadata().symbols().resolve(address),
             _ => None,
@@ -271,15 +312,19 @@ fn text_of<'a>(event: &Event<'a>, value: Evaluated<'a>) -> Option<Cow<'a, str>> 
     }
 }
 
-fn evaluate<'a>(event: &Event<'a>, expression: &Expression) -> Option<Evaluated<'a>> {
+pub(super) fn evaluate<'a>(
+    event: &Event<'a>,
+    expression: &Expression,
+    manner: Manner,
+) -> Option<Evaluated<'a>> {
     match expression {
         Expression::Number(number) => Some(Evaluated::Number(*number)),
         Expression::Text(text) => Some(Evaluated::Text(Cow::Owned(text.clone()))),
         Expression::Field(name) => of_value(event.field(name)?),
         Expression::Name(_) | Expression::Braces(_) => None,
         Expression::Index(array, index) => {
-            let at = usize::try_from(number(event, index)?).ok()?;
-            match evaluate(event, array)? {
+            let at = usize::try_from(number(event, index, manner)?).ok()?;
+            match evaluate(event, array, manner)? {
                 Evaluated::List(mut items) if at < items.len() => of_value(items.swap_remove(at)),
                 Evaluated::Text(text) => {
                     Some(Evaluated::Number(i128::from(text.as_bytes().get(at).copied().unwrap_or(0))))
@@ -287,28 +332,29 @@ fn evaluate<'a>(event: &Event<'a>, expression: &Expression) -> Option<Evaluated<
                 _ => None,
             }
         }
-        Expression::Cast(to, value) => match evaluate(event, value)? {
+        Expression::Cast(to, value) => match evaluate(event, value, manner)? {
             Evaluated::Number(number) => Some(Evaluated::Number(truncate(number, *to))),
             other => Some(other),
         },
         // For `%pM` and the like, the address of an array in the record is the array itself.
-        Expression::Unary("&", value) => evaluate(event, value),
+        Expression::Unary("&", value) => evaluate(event, value, manner),
         Expression::Unary(..) => {
             let fields = |name: &str| field_number(event, name);
             expression.number(&fields).map(Evaluated::Number)
         }
         Expression::Binary(operator, left, right) => {
-            binary(operator, number(event, left)?, number(event, right)?).map(Evaluated::Number)
+            binary(operator, number(event, left, manner)?, number(event, right, manner)?)
+                .map(Evaluated::Number)
         }
         Expression::Choice(condition, yes, no) => {
-            evaluate(event, if number(event, condition)? != 0 { yes } else { no })
+            evaluate(event, if number(event, condition, manner)? != 0 { yes } else { no }, manner)
         }
-        Expression::Call(name, arguments) => call(event, name, arguments),
+        Expression::Call(name, arguments) => call(event, name, arguments, manner),
     }
 }
 
-fn number(event: &Event<'_>, expression: &Expression) -> Option<i128> {
-    match evaluate(event, expression)? {
+pub(super) fn number(event: &Event<'_>, expression: &Expression, manner: Manner) -> Option<i128> {
+    match evaluate(event, expression, manner)? {
         Evaluated::Number(number) => Some(number),
         _ => None,
     }
@@ -322,7 +368,7 @@ fn field_number(event: &Event<'_>, name: &str) -> Option<i128> {
     }
 }
 
-fn of_value(value: Value<'_>) -> Option<Evaluated<'_>> {
+pub(super) fn of_value(value: Value<'_>) -> Option<Evaluated<'_>> {
     Some(match value {
         Value::Signed(number) => Evaluated::Number(i128::from(number)),
         Value::Unsigned(number) => Evaluated::Number(i128::from(number)),
@@ -330,51 +376,4 @@ fn of_value(value: Value<'_>) -> Option<Evaluated<'_>> {
         Value::List(items) => Evaluated::List(items),
         Value::Bytes(_) => return None,
     })
-}
-
-/// Evaluates the macros of the kernel's `TP_printk`.
-fn call<'a>(event: &Event<'a>, name: &str, arguments: &[Expression]) -> Option<Evaluated<'a>> {
-    if let Some((kind, delimiter, pairs)) = table::shape(name, arguments) {
-        let value = number(event, arguments.first()?)? as u64;
-        let text = table::lookup(kind, value, delimiter, &table::entries(pairs));
-        return Some(Evaluated::Text(Cow::Owned(text)));
-    }
-    match (name, arguments) {
-        (
-            "__get_str" | "__get_rel_str" | "__get_dynamic_array" | "__get_rel_dynamic_array",
-            [Expression::Name(field)],
-        ) => of_value(event.field(field)?),
-        ("__get_str" | "__get_rel_str", [Expression::Index(field, index)]) => {
-            let Expression::Name(field) = field.as_ref() else { return None };
-            let at = usize::try_from(number(event, index)?).ok()?;
-            match event.field(field)? {
-                Value::List(mut items) if at < items.len() => of_value(items.swap_remove(at)),
-                _ => None,
-            }
-        }
-        ("__print_hex" | "__print_hex_str", [array, length]) => {
-            let length = usize::try_from(number(event, length)?).ok()?;
-            let Evaluated::List(items) = evaluate(event, array)? else { return None };
-            let separator = if name == "__print_hex" { " " } else { "" };
-            let bytes: Option<Vec<String>> =
-                items.iter().take(length).map(|item| Some(format!("{:02x}", item.as_u64()?))).collect();
-            Some(Evaluated::Text(Cow::Owned(bytes?.join(separator))))
-        }
-        ("__print_array", [array, count, _size]) => {
-            let count = usize::try_from(number(event, count)?).ok()?;
-            let Evaluated::List(items) = evaluate(event, array)? else { return None };
-            braced(items.get(..count).unwrap_or(&items))
-        }
-        ("__print_dynamic_array", [Expression::Name(field), _size]) => match event.field(field)? {
-            Value::List(items) => braced(&items),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn braced(items: &[Value<'_>]) -> Option<Evaluated<'static>> {
-    let items: Option<Vec<String>> =
-        items.iter().map(|item| Some(format!("{:#x}", item.as_u64()?))).collect();
-    Some(Evaluated::Text(Cow::Owned(format!("{{{}}}", items?.join(",")))))
 }

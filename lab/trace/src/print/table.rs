@@ -1,6 +1,9 @@
 //! `__print_symbolic` and `__print_flags`: the names of a field's values.
 
-use super::expression::{Expression, Format};
+use super::{
+    expression::{Expression, Format},
+    manner::Manner,
+};
 
 /// The kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +52,18 @@ impl Table {
     pub fn text(&self, raw: u64) -> String {
         let field = |_: &str| Some(i128::from(raw));
         let value = self.argument.number(&field).map_or(raw, |value| value as u64);
-        lookup(self.kind, value, &self.delimiter, &self.entries)
+        lookup(self.kind, value, &self.delimiter, &self.entries, Manner::Report)
     }
 }
 
 /// Returns the names of `value`.
-pub(super) fn lookup(kind: Printed, value: u64, delimiter: &str, entries: &[(u64, String)]) -> String {
+pub(super) fn lookup(
+    kind: Printed,
+    value: u64,
+    delimiter: &str,
+    entries: &[(u64, String)],
+    manner: Manner,
+) -> String {
     if kind == Printed::Symbolic {
         let found = entries.iter().find(|&&(known, _)| known == value);
         return found.map_or_else(|| format!("{value:#x}"), |(_, name)| name.clone());
@@ -62,7 +71,13 @@ pub(super) fn lookup(kind: Printed, value: u64, delimiter: &str, entries: &[(u64
     let mut left = value;
     let mut text = String::new();
     for (flag, name) in entries {
-        if (*flag == 0 && value == 0) || (*flag != 0 && left & flag == *flag) {
+        // The kernel names no bits of 0, and prints an entry of no bits while any are left.
+        let named = match (manner.is_kernel(), *flag) {
+            (false, 0) => value == 0,
+            (true, _) => left != 0 && left & flag == *flag,
+            (false, _) => left & flag == *flag,
+        };
+        if named {
             if !text.is_empty() {
                 text.push_str(delimiter);
             }
@@ -147,6 +162,15 @@ pub(super) fn entries(pairs: &[Expression]) -> Vec<(u64, String)> {
             _ => None,
         })
         .collect()
+}
+
+/// Returns whether the values of all pairs are known.
+pub(super) fn is_resolved(pairs: &[Expression]) -> bool {
+    let known = |pair: &Expression| match pair {
+        Expression::Braces(pair) => pair.first().is_some_and(|value| value.number(&|_| None).is_some()),
+        _ => false,
+    };
+    pairs.iter().all(known)
 }
 
 impl Expression {
