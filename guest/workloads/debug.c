@@ -19,6 +19,7 @@
 
 #include "arguments.h"
 #include "tracee.h"
+#include "ways.h"
 
 /* Only after the headers of libc, parts of which it defines again. */
 #include <asm/ptrace.h>

@@ -13,18 +13,20 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "arguments.h"
 
 static const char usage[] =
-	"Usage: pingpong [--fifo|--nice] NUMBERS\n"
+	"Usage: pingpong [--fifo|--nice|--deadline] NUMBERS\n"
 	"\n"
 	"Two processes, one on CPU 0 and one on CPU 1, write the numbers 1 to\n"
 	"NUMBERS to each other in turn, each after it has read the previous one.\n"
 	"With --fifo the one on CPU 1 is a real-time task, with --nice it is a normal\n"
-	"task of higher priority.\n";
+	"task of higher priority. With --deadline it is a deadline task, which may run\n"
+	"on every CPU.\n";
 
 static void run_on(int cpu)
 {
@@ -42,6 +44,33 @@ static void run_in_real_time(void)
 
 	if (sched_setscheduler(0, SCHED_FIFO, &param) == -1)
 		err(EXIT_FAILURE, "cannot run as SCHED_FIFO");
+}
+
+/* As in linux/sched/types.h, which a libc may define, too, or lack. */
+struct deadline {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+#define POLICY_DEADLINE 6
+
+/* The kernel refuses a deadline task that may not run on every CPU. */
+static void run_to_deadlines(void)
+{
+	const struct deadline deadline = {
+		.size = sizeof(deadline), .policy = POLICY_DEADLINE,
+		.runtime = 10000000, .deadline = 100000000, .period = 100000000,
+	};
+	cpu_set_t set;
+
+	memset(&set, 0xff, sizeof(set));
+	if (sched_setaffinity(0, sizeof(set), &set) == -1)
+		err(EXIT_FAILURE, "cannot run on every CPU");
+	if (syscall(SYS_sched_setattr, 0, &deadline, 0) == -1)
+		err(EXIT_FAILURE, "cannot run as SCHED_DEADLINE");
 }
 
 static void send(int efd, uint64_t value)
@@ -92,6 +121,8 @@ int main(int argc, char **argv)
 		prepare = run_in_real_time;
 	else if (argc > 1 && !strcmp(argv[1], "--nice"))
 		prepare = run_before_others;
+	else if (argc > 1 && !strcmp(argv[1], "--deadline"))
+		prepare = run_to_deadlines;
 	if (prepare) {
 		argv++;
 		argc--;

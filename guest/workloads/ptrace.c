@@ -19,6 +19,7 @@
 
 #include "arguments.h"
 #include "tracee.h"
+#include "ways.h"
 
 static const char usage[] =
 	"Usage: ptrace attach|seize|interrupt|exitkill|signals|syscall|replace|refused\n"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "state.h"
 
 #define THREADS_MAX 64
 
@@ -44,26 +45,6 @@ static void *read_once(void *argument)
 	if (read(efd, &value, sizeof(value)) != sizeof(value))
 		err(EXIT_FAILURE, "read");
 	return NULL;
-}
-
-/* Returns whether a thread of this process sleeps, by its state in /proc. */
-static int sleeps(int tid)
-{
-	char path[64];
-	FILE *stat;
-	char state;
-	int fields;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	stat = fopen(path, "r");
-	if (!stat)
-		err(EXIT_FAILURE, "cannot open `%s`", path);
-	/* The second field is this program's name, which has no blank. */
-	fields = fscanf(stat, "%*d %*s %c", &state);
-	fclose(stat);
-	if (fields != 1)
-		errx(EXIT_FAILURE, "`%s` has no state", path);
-	return state == 'S';
 }
 
 int main(int argc, char **argv)
@@ -93,7 +74,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < threads; i++) {
 		while (!atomic_load(&readers[i].tid) ||
-		       !sleeps(readers[i].tid))
+		       state_of(readers[i].tid) != 'S')
 			nanosleep(&pause, NULL);
 	}
 	printf("%ld readers sleep\n", threads);

@@ -14,19 +14,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
-
-/* As in linux/user_events.h, which a cross compiler's headers may lack. */
-struct user_reg {
-	uint32_t size;
-	uint8_t enable_bit;
-	uint8_t enable_size;
-	uint16_t flags;
-	uint64_t enable_addr;
-	uint64_t name_args;
-	uint32_t write_index;
-} __attribute__((packed));
-
-#define DIAG_IOCSREG _IOWR('*', 0, struct user_reg *)
+#include "user-events.h"
 
 static const char usage[] =
 	"Usage: ticks NUMBER...\n"

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 #include <err.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -27,6 +29,22 @@ static inline void trace(int request, pid_t pid, uintptr_t addr, uintptr_t data)
 {
 	if (ptrace(request, pid, addr, data) == -1)
 		err(EXIT_FAILURE, "ptrace request %#x", request);
+}
+
+static inline const char *result_of(long result)
+{
+	return result == -1 ? strerrorname_np(errno) : "done";
+}
+
+/* A request whose arguments the C library would not change. */
+static inline long request(int number, pid_t pid, uintptr_t addr, uintptr_t data)
+{
+	return syscall(SYS_ptrace, number, pid, addr, data);
+}
+
+static inline void try_request(const char *what, int number, pid_t pid, uintptr_t addr, uintptr_t data)
+{
+	printf("%s: %s\n", what, result_of(request(number, pid, addr, data)));
 }
 
 static inline int wait_for(pid_t pid)
@@ -100,26 +118,6 @@ static inline struct user_regs_struct registers(pid_t pid)
 	if (iov.iov_len != sizeof(regs))
 		errx(EXIT_FAILURE, "registers of %zu bytes", iov.iov_len);
 	return regs;
-}
-
-/* A way of tracing. */
-struct way {
-	const char *name;
-	int (*run)(void);
-};
-
-/* Runs the way that the program's argument names. */
-static inline int go(const struct way *ways, size_t count, const char *name)
-{
-	size_t i;
-
-	/* Line-buffered, so that a child does not repeat its parent's output. */
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (i = 0; i < count; i++) {
-		if (!strcmp(ways[i].name, name))
-			return ways[i].run();
-	}
-	errx(EXIT_FAILURE, "no way to trace called `%s`", name);
 }
 
 #endif

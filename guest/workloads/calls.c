@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Makes the system calls that its stdin lists, and compares the result of each
+ * with the expected one. For files that must stay open between two calls, whose
+ * calls block, or that have operations besides read(2) and write(2).
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arguments.h"
+#include "calls.h"
+
+static const char usage[] =
+	"Usage: calls [--killed]\n"
+	"\n"
+	"Reads calls from stdin, one per line, and makes them in this order. A call\n"
+	"must succeed, or have the result after ` = `: a number or the name of an\n"
+	"errno. Paths are relative to tracefs. With --killed, a signal must end it.\n"
+	"\n"
+	"open FILE PATH [FLAG]...  as FILE, read-only without wronly or rdwr; flags\n"
+	"                          are also append, nonblock and trunc\n"
+	"close FILE\n"
+	"read FILE SIZE            copies what it reads to stdout\n"
+	"skip FILE SIZE            reads, and copies nothing\n"
+	"write FILE TEXT           \\n is a newline, \\xHH a byte\n"
+	"fill FILE SIZE            writes as many times `x'\n"
+	"seek FILE OFFSET          from its start\n"
+	"splice FILE SIZE [copy]   to a pipe, and with `copy' on to stdout\n"
+	"ioctl FILE REQUEST\n"
+	"map FILE SIZE, unmap      shared, from the start of the file\n"
+	"poll FILE                 waits for input; the result is 1 for input, 2 for an\n"
+	"                          error, 3 for both\n"
+	"ready FILE                the same without waiting; 0 if there is neither\n"
+	"count PATH TEXT           reads the file at once; the result is the number of\n"
+	"                          lines with TEXT, where $pid and $tid are replaced\n"
+	"mkdir PATH, rmdir PATH, unlink PATH\n"
+	"cpu NUMBER                runs on this CPU from now on\n"
+	"thread CALL               makes the call in a thread, and goes on when it\n"
+	"                          sleeps\n"
+	"join [SECONDS]            waits for the end of that call, at most as long on the\n"
+	"                          reference machine: ETIMEDOUT\n";
+
+#define TRACEFS "/sys/kernel/tracing"
+
+#define LINE_MAX_BYTES 4096
+
+/* A line of stdin: a call, its arguments, and its expected result, if any. */
+struct line {
+	int number;
+	char text[LINE_MAX_BYTES];
+	char *call;
+	char *arguments;
+	char *expected;
+};
+
+static long call_open(char *arguments)
+{
+	static const struct { const char *name; int flag; } flags[] = {
+		{ "wronly", O_WRONLY }, { "rdwr", O_RDWR }, { "append", O_APPEND },
+		{ "nonblock", O_NONBLOCK }, { "trunc", O_TRUNC },
+	};
+	const char *name = word(&arguments);
+	const char *path = word(&arguments);
+	struct file *file = find("");
+	const char *flag;
+	int all = 0;
+	size_t i;
+
+	for (flag = word(&arguments); *flag; flag = word(&arguments)) {
+		for (i = 0; strcmp(flags[i].name, flag); i++)
+			if (i + 1 == sizeof(flags) / sizeof(*flags))
+				errx(EXIT_FAILURE, "`%s` is not a flag", flag);
+		all |= flags[i].flag;
+	}
+	if (!file || strlen(name) >= sizeof(file->name) || find(name))
+		errx(EXIT_FAILURE, "cannot open a file as `%s`", name);
+	file->fd = open(path, all | O_CLOEXEC);
+	if (file->fd == -1)
+		return -1;
+	strcpy(file->name, name);
+	return 0;
+}
+
+static long call_close(char *arguments)
+{
+	struct file *file = find(word(&arguments));
+
+	if (!file || !*file->name)
+		errx(EXIT_FAILURE, "close: not an open file");
+	*file->name = '\0';
+	return close(file->fd);
+}
+
+static char *room(size_t bytes)
+{
+	char *buffer = malloc(bytes + 1);
+
+	if (!buffer)
+		err(EXIT_FAILURE, "malloc");
+	return buffer;
+}
+
+static long read_to(char *arguments, FILE *copy)
+{
+	int fd = descriptor(&arguments);
+	size_t bytes = size(&arguments);
+	char *buffer = room(bytes);
+	ssize_t length;
+
+	length = read(fd, buffer, bytes);
+	if (length > 0 && copy)
+		fwrite(buffer, 1, length, copy);
+	free(buffer);
+	return length;
+}
+
+static long call_read(char *arguments)
+{
+	return read_to(arguments, stdout);
+}
+
+static long call_skip(char *arguments)
+{
+	return read_to(arguments, NULL);
+}
+
+static long call_write(char *arguments)
+{
+	int fd = descriptor(&arguments);
+	size_t length = unescape(arguments);
+
+	return write(fd, arguments, length);
+}
+
+static long call_fill(char *arguments)
+{
+	int fd = descriptor(&arguments);
+	size_t bytes = size(&arguments);
+	char *buffer = room(bytes);
+	ssize_t length;
+
+	memset(buffer, 'x', bytes);
+	length = write(fd, buffer, bytes);
+	free(buffer);
+	return length;
+}
+
+static long call_seek(char *arguments)
+{
+	int fd = descriptor(&arguments);
+
+	return lseek(fd, integer(word(&arguments)), SEEK_SET);
+}
+
+static long call_splice(char *arguments)
+{
+	static char buffer[SIZE_MAX_BYTES];
+	int fd = descriptor(&arguments);
+	size_t bytes = size(&arguments);
+	bool copies = !strcmp(word(&arguments), "copy");
+	ssize_t length;
+	int ends[2];
+	int error;
+
+	if (pipe(ends) == -1)
+		err(EXIT_FAILURE, "pipe");
+	length = splice(fd, NULL, ends[1], NULL, bytes, 0);
+	error = errno;
+	if (length > 0 && read(ends[0], buffer, sizeof(buffer)) != length)
+		errx(EXIT_FAILURE, "the pipe has not what was spliced");
+	if (length > 0 && copies)
+		fwrite(buffer, 1, length, stdout);
+	close(ends[0]);
+	close(ends[1]);
+	errno = error;
+	return length;
+}
+
+static long call_ioctl(char *arguments)
+{
+	int fd = descriptor(&arguments);
+
+	return ioctl(fd, integer(word(&arguments)), 0);
+}
+
+/* The mapping, of which there is one at a time. */
+static void *mapping;
+static size_t mapped;
+
+static long call_map(char *arguments)
+{
+	int fd = descriptor(&arguments);
+	void *map;
+
+	mapped = size(&arguments);
+	map = mmap(NULL, mapped, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return -1;
+	mapping = map;
+	return 0;
+}
+
+static long call_unmap(char *arguments)
+{
+	(void)arguments;
+	return munmap(mapping, mapped);
+}
+
+static long ready(char *arguments, int milliseconds)
+{
+	struct pollfd wait = { .events = POLLIN };
+
+	wait.fd = descriptor(&arguments);
+	if (poll(&wait, 1, milliseconds) == -1)
+		return -1;
+	return !!(wait.revents & POLLIN) + 2 * !!(wait.revents & POLLERR);
+}
+
+static long call_poll(char *arguments)
+{
+	return ready(arguments, -1);
+}
+
+static long call_ready(char *arguments)
+{
+	return ready(arguments, 0);
+}
+
+static long call_count(char *arguments)
+{
+	const char *path = word(&arguments);
+	char text[256], *line = NULL;
+	size_t room = 0;
+	long lines = 0;
+	FILE *file;
+
+	unescape(arguments);
+	expand(arguments, text, sizeof(text));
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	while (getline(&line, &room, file) != -1)
+		lines += !!strstr(line, text);
+	free(line);
+	fclose(file);
+	return lines;
+}
+
+static long call_mkdir(char *arguments)
+{
+	return mkdir(word(&arguments), 0755);
+}
+
+static long call_rmdir(char *arguments)
+{
+	return rmdir(word(&arguments));
+}
+
+static long call_unlink(char *arguments)
+{
+	return unlink(word(&arguments));
+}
+
+static long call_cpu(char *arguments)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(integer(word(&arguments)), &set);
+	return sched_setaffinity(0, sizeof(set), &set);
+}
+
+static long call_join(char *arguments);
+
+static const struct call {
+	const char *name;
+	long (*make)(char *arguments);
+} calls[] = {
+	{ "open", call_open },	   { "close", call_close },   { "read", call_read },
+	{ "skip", call_skip },	   { "write", call_write },   { "fill", call_fill },
+	{ "seek", call_seek },	   { "splice", call_splice }, { "ioctl", call_ioctl },
+	{ "poll", call_poll },	   { "ready", call_ready },   { "mkdir", call_mkdir },
+	{ "rmdir", call_rmdir },   { "unlink", call_unlink }, { "cpu", call_cpu },
+	{ "count", call_count },   { "map", call_map },	      { "unmap", call_unmap },
+	{ "join", call_join },
+};
+
+/* Splits a line; its result is the last word, if that is preceded by `=`. */
+static void parse(struct line *line, char *text)
+{
+	char *equals;
+
+	line->expected = NULL;
+	for (equals = strstr(text, " = "); equals; equals = strstr(equals + 1, " = ")) {
+		if (equals[3 + strcspn(equals + 3, " ")])
+			continue;
+		*equals = '\0';
+		line->expected = equals + 3;
+	}
+	line->arguments = text;
+	line->call = word(&line->arguments);
+}
+
+/* Makes a call, and exits unless its result is the expected one. */
+static void make(struct line *line)
+{
+	char found[32];
+	size_t i;
+	long result;
+
+	for (i = 0; strcmp(calls[i].name, line->call); i++)
+		if (i + 1 == sizeof(calls) / sizeof(*calls))
+			errx(EXIT_FAILURE, "line %d: `%s` is not a call", line->number, line->call);
+	result = calls[i].make(line->arguments);
+	if (result == -1)
+		snprintf(found, sizeof(found), "%s", strerrorname_np(errno));
+	else
+		snprintf(found, sizeof(found), "%ld", result);
+	fflush(stdout);
+	if (line->expected ? strcmp(found, line->expected) : result == -1)
+		errx(EXIT_FAILURE, "line %d: the result of %s is %s, expected %s", line->number,
+		     line->call, found, line->expected ?: "success");
+}
+
+/* The call beside the others, and the number of the current line. */
+static struct line beside;
+static pthread_t besides;
+static atomic_int beside_tid;
+static int number;
+
+static void *make_beside(void *argument)
+{
+	atomic_store(&beside_tid, gettid());
+	make(argument);
+	return NULL;
+}
+
+/* Returns whether the thread sleeps, by its state in /proc. */
+static bool sleeps(void)
+{
+	char path[64];
+	FILE *stat;
+	char state;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&beside_tid));
+	stat = fopen(path, "r");
+	/* The second field is this program's name, which has no blank. */
+	if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
+		errx(EXIT_FAILURE, "line %d: the call did not sleep", number);
+	fclose(stat);
+	return state == 'S';
+}
+
+static void start_thread(const char *call)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	strcpy(beside.text, call);
+	parse(&beside, beside.text);
+	beside.number = number;
+	errno = pthread_create(&besides, NULL, make_beside, &beside);
+	if (errno)
+		err(EXIT_FAILURE, "pthread_create");
+	while (!atomic_load(&beside_tid) || !sleeps())
+		nanosleep(&pause, NULL);
+}
+
+static long call_join(char *arguments)
+{
+	const char *scale = getenv("FTRACE_LAB_TIME_SCALE");
+	const char *seconds = word(&arguments);
+	struct timespec until;
+	double limit;
+
+	atomic_store(&beside_tid, 0);
+	if (!*seconds) {
+		errno = pthread_join(besides, NULL);
+		return errno ? -1 : 0;
+	}
+	limit = integer(seconds) * (scale ? atof(scale) : 1);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)limit + 1;
+	errno = pthread_timedjoin_np(besides, NULL, &until);
+	return errno ? -1 : 0;
+}
+
+/* Returns in a child, whose parent exits successfully if the child is killed. */
+static void expect_kill(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == -1)
+		err(EXIT_FAILURE, "fork");
+	if (!pid)
+		return;
+	if (waitpid(pid, &status, 0) == -1)
+		err(EXIT_FAILURE, "waitpid");
+	if (!WIFSIGNALED(status))
+		errx(EXIT_FAILURE, "not killed, but status %#x", status);
+	exit(EXIT_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+	static struct line line;
+
+	if (argc > 1 && !strcmp(argv[1], "--killed")) {
+		argv++;
+		argc--;
+		expect_kill();
+	}
+	expect_arguments(argc, argv, 0, usage);
+	if (chdir(TRACEFS))
+		err(EXIT_FAILURE, TRACEFS);
+	while (fgets(line.text, sizeof(line.text), stdin)) {
+		line.number = ++number;
+		line.text[strcspn(line.text, "\n")] = '\0';
+		if (!*line.text || *line.text == '#')
+			continue;
+		if (!strncmp(line.text, "thread ", 7)) {
+			start_thread(line.text + 7);
+			continue;
+		}
+		parse(&line, line.text);
+		make(&line);
+	}
+	return EXIT_SUCCESS;
+}
