@@ -1,9 +1,10 @@
 //! `cargo xtask mutants`: puts small defects into the kernel's tracing code and runs the scenarios on each.
 
-use crate::{Usage, complete, exit, results, root, run::wanted, setup::Setup};
+use crate::{Usage, complete, coverage::measured_on, exit, results, root, run::wanted, setup::Setup};
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    coverage::{Affected, FileChange, Measured, SourceFiles, affected},
     host::prerequisites::Need,
     kernel,
     mutants::{Mutant, Outcome, Trials, load},
@@ -11,7 +12,7 @@ use lab::{
     words::printable,
 };
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -37,6 +38,10 @@ pub(crate) struct Mutants {
     /// [default: all but the kernel's own selftests]
     #[arg(long = "by", value_name = "PATH", add = complete::scenarios())]
     by: Vec<PathBuf>,
+    /// Run only those scenarios on a defect that ran the functions it changes, as measured by this run with
+    /// --coverage
+    #[arg(long, value_name = "RUN")]
+    affected: Option<PathBuf>,
     #[command(flatten)]
     setup: Setup,
 }
@@ -48,13 +53,14 @@ impl Mutants {
         if self.by.is_empty() {
             scenarios.retain(|(file, _)| !file.name.starts_with("selftests/"));
         }
+        let measured = self.affected.as_ref().map(|run| measured(&mutants, run)).transpose()?;
         let lab = self.setup.ensure(Need::Run)?;
         let place = (results().join("mutants"), default_jobs());
         let mut trials = Trials::new(&lab, kernel::DEFAULT, scenarios, place)?;
         let mut tally = Tally::default();
         for mutant in &mutants {
             let started = Instant::now();
-            let outcome = trials.try_one(mutant)?;
+            let outcome = trials.try_one(mutant, &concerned(mutant, measured.as_ref())?)?;
             lab.progress.suspend(|| println!("{}", line(mutant, &outcome, started.elapsed())));
             tally.add(mutant, &outcome);
         }
@@ -78,6 +84,20 @@ impl Mutants {
         }
         Ok(all)
     }
+}
+
+/// Returns the coverage of the files that `mutants` change.
+fn measured(mutants: &[Mutant], run: &Path) -> Result<Measured> {
+    let files: Vec<String> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
+    Ok(measured_on(kernel::DEFAULT, run, &SourceFiles::named(&files))?.0)
+}
+
+/// Returns the scenarios that a mutant concerns.
+fn concerned(mutant: &Mutant, measured: Option<&Measured>) -> Result<Affected> {
+    let Some(measured) = measured else { return Ok(Affected::All("nothing was measured".to_owned())) };
+    let lines = mutant.lines(&measured.text_of(&mutant.file)?).unwrap_or_default();
+    let change = FileChange { file: mutant.file.clone(), before: vec![lines], ..FileChange::default() };
+    Ok(affected(measured, &[change], |_| None))
 }
 
 fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {

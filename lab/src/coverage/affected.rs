@@ -16,6 +16,16 @@ pub enum Affected {
     Some(Vec<Concerned>),
 }
 
+impl Affected {
+    /// Returns whether a scenario may be concerned.
+    pub fn names(&self, scenario: &str) -> bool {
+        match self {
+            Affected::All(_) => true,
+            Affected::Some(concerned) => concerned.iter().any(|concerned| concerned.scenario == scenario),
+        }
+    }
+}
+
 /// A scenario that a change concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concerned {

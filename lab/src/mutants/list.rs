@@ -7,6 +7,7 @@ use fs_err as fs;
 use serde::Deserialize;
 use std::{
     collections::BTreeSet,
+    ops::Range,
     path::{Component, Path, PathBuf},
 };
 
@@ -26,6 +27,9 @@ pub struct Mutant {
     /// The scenario that notices it.
     #[serde(default)]
     pub scenario: Option<String>,
+    /// The case of the kernel's ftracetest that notices it, or `none`; absent if it was not tried.
+    #[serde(default)]
+    pub ftracetest: Option<String>,
     /// Why no scenario notices it.
     #[serde(default)]
     pub unnoticed: Option<String>,
@@ -46,6 +50,14 @@ impl Mutant {
             }
             _ => None,
         }
+    }
+
+    /// Returns the lines of its place in the text of its file; `None` if the file does not have it once.
+    pub fn lines(&self, text: &str) -> Option<Range<u32>> {
+        self.put_into(text)?;
+        let number = |text: &str| u32::try_from(text.lines().count()).ok();
+        let first = number(&text[..text.find(&self.before)?])? + 1;
+        Some(first..first + number(&self.before)?)
     }
 
     /// Returns what is wrong with it; `scenarios` is their directory.
@@ -134,6 +146,9 @@ mod tests {
         assert_eq!(mutant.put_into("if (x > 1)").as_deref(), Some("if (x >= 1)"));
         assert_eq!(mutant.put_into("if (x > 2)"), None);
         assert_eq!(mutant.put_into("x > 1, x > 1"), None);
+        let longer = Mutant { before: "if (x)\n\tf();\n".into(), ..mutant.clone() };
+        assert_eq!(longer.lines("{\nif (x)\n\tf();\n}\n"), Some(2..4));
+        assert_eq!(longer.lines("{\n}\n"), None);
     }
 
     #[test]

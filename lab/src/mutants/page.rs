@@ -11,23 +11,40 @@ A suite that passes says little until it is known what it would notice. `kernels
 To add a defect, add it to a file of `kernels/mutants/` with `unnoticed: not tried yet`, try it with `cargo xtask mutants NAME`, and name the scenario that noticed it. If none did, a scenario is missing. This page is generated from the list; `UPDATE_EXPECT=1 cargo test -p lab --test mutants` refreshes it.
 ";
 
+/// The case of ftracetest that notices a mutant that none notices.
+const NONE: &str = "none";
+
 /// Returns `docs/mutants.md`.
 pub fn page(mutants: &[Mutant]) -> String {
     let noticed = mutants.iter().filter(|mutant| mutant.scenario.is_some()).count();
     let percent = 100 * noticed / mutants.len().max(1);
-    let mut page = format!("{INTRODUCTION}\n{noticed} of {} are noticed: {percent} %.\n", mutants.len());
+    let mut page = format!("{INTRODUCTION}\n{noticed} of {} are noticed: {percent} %.", mutants.len());
+    let tried: Vec<&String> = mutants.iter().filter_map(|mutant| mutant.ftracetest.as_ref()).collect();
+    let selftest = tried.iter().filter(|case| **case != NONE).count();
+    let _ = writeln!(
+        page,
+        " ftracetest, the kernel's own test of tracing, notices {selftest} of the {} that it was tried on: {} %.",
+        tried.len(),
+        100 * selftest / tried.len().max(1)
+    );
     for area in mutants.chunk_by(|a, b| a.area == b.area) {
         let name = area.first().map_or("", |mutant| &mutant.area);
         let _ = writeln!(
             page,
-            "\n## {name}\n\n| defect | file | what it breaks | noticed by |\n|---|---|---|---|"
+            "\n## {name}\n\n| defect | file | what it breaks | noticed by | in ftracetest by |\n|---|---|---|---|---|"
         );
-        for Mutant { name, file, breaks, scenario, unnoticed, .. } in area {
+        for Mutant { name, file, breaks, scenario, ftracetest, unnoticed, .. } in area {
             let by = match (scenario, unnoticed) {
                 (Some(scenario), _) => format!("`{scenario}`"),
                 (None, reason) => format!("nothing: {}", reason.as_deref().unwrap_or_default()),
             };
-            let _ = writeln!(page, "| `{name}` | `{file}` | {} | {} |", cell(breaks), cell(&by));
+            let selftest = match ftracetest.as_deref() {
+                Some(NONE) => "nothing".to_owned(),
+                Some(case) => format!("`{case}`"),
+                None => String::new(),
+            };
+            let (breaks, by) = (cell(breaks), cell(&by));
+            let _ = writeln!(page, "| `{name}` | `{file}` | {breaks} | {by} | {selftest} |");
         }
     }
     page

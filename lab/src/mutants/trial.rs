@@ -3,6 +3,7 @@
 use super::list::Mutant;
 use crate::{
     context::Lab,
+    coverage::Affected,
     host::{interrupt, outage::is_outage},
     kernel::{self, Kernel, WorkingCopy},
     results::{ScenarioResult, Status},
@@ -67,8 +68,13 @@ impl<'a> Trials<'a> {
         Ok(Trials { lab, copy, base, prepared, options, scenarios, results, sound: BTreeSet::new() })
     }
 
-    /// Tries one mutant.
-    pub fn try_one(&mut self, mutant: &Mutant) -> Result<Outcome> {
+    /// Tries one mutant with those of the scenarios that `affected` names.
+    pub fn try_one(&mut self, mutant: &Mutant, affected: &Affected) -> Result<Outcome> {
+        let scenarios: Vec<_> =
+            self.scenarios.iter().filter(|(file, _)| affected.names(&file.name)).cloned().collect();
+        if scenarios.is_empty() {
+            return Ok(Outcome::Unnoticed);
+        }
         let text = self.copy.original(&mutant.file)?;
         let Some(text) = mutant.put_into(&text) else { return Ok(Outcome::Stale) };
         self.copy.change(&mutant.file, &text)?;
@@ -84,13 +90,18 @@ impl<'a> Trials<'a> {
         // No header has changed, so modules that were built for one mutant serve all. They have the paths of this
         // tree, so they are not those of the kernel without a defect.
         kernel.key = format!("{}-mutants", self.base.key);
-        let noticed = self.noticed(mutant, &kernel);
+        let noticed = self.noticed(mutant, &scenarios, &kernel);
         self.copy.restore()?;
         noticed
     }
 
     /// Runs the scenario that should notice it, then those of the same area, then all others, cheap ones first.
-    fn noticed(&mut self, mutant: &Mutant, kernel: &Kernel) -> Result<Outcome> {
+    fn noticed(
+        &mut self,
+        mutant: &Mutant,
+        scenarios: &[(ScenarioFile, Scenario)],
+        kernel: &Kernel,
+    ) -> Result<Outcome> {
         self.options.results = self.results.join(&mutant.name);
         if self.options.results.exists() {
             fs::remove_dir_all(&self.options.results)?;
@@ -104,7 +115,7 @@ impl<'a> Trials<'a> {
             _ => 2,
         };
         for now in 0..=3 {
-            let scenarios = self.scenarios.iter().filter(|(file, scenario)| turn(file, scenario) == now);
+            let scenarios = scenarios.iter().filter(|(file, scenario)| turn(file, scenario) == now);
             let mut left: Vec<_> = scenarios.cloned().collect();
             while !left.is_empty() {
                 let ran = self.run(kernel, left.clone())?;
