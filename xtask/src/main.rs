@@ -45,7 +45,7 @@ use lab::{
     words::printable,
 };
 use std::{
-    env, fmt,
+    env, fmt, panic,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -179,6 +179,7 @@ pub(crate) mod exit {
 
 fn main() -> ExitCode {
     boot_if_child();
+    end_quietly_when_nobody_reads();
     complete::answer();
     let arguments = Arguments::parse();
     // Dropped last, after the error is printed.
@@ -194,6 +195,17 @@ fn main() -> ExitCode {
             ExitCode::from(code_of(&error))
         }
     }
+}
+
+/// `println!` panics when the reader of a pipe is gone, as in `lab list | head`. That is no bug to report.
+fn end_quietly_when_nobody_reads() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if !said.starts_with("failed printing to stdout: Broken pipe") {
+            report(panic);
+        }
+    }));
 }
 
 fn run(arguments: Arguments) -> Result<u8> {

@@ -2,7 +2,7 @@
 
 use lab::host::process::write_program;
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -47,6 +47,16 @@ fn scenario(directory: &Path, yaml: &str) -> PathBuf {
     let path = directory.join("mine.yaml");
     fs::write(&path, yaml).unwrap();
     path
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_a_command_quietly() {
+    for verb in ["list", "kernels", "cache"] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = xtask().args(["lab", verb]).stdout(writer).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "lab {verb}");
+    }
 }
 
 #[test]
