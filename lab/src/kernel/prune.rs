@@ -28,7 +28,7 @@ enum PruneKind {
 }
 
 /// Directories of the cache. Others are kept: they are small, or cost a download.
-const KINDS: [(&str, PruneKind); 7] = [
+const KINDS: [(&str, PruneKind); 8] = [
     ("builds", PruneKind::Builds),
     ("sources", PruneKind::Sources),
     // Package lists, fetched again each day.
@@ -37,6 +37,8 @@ const KINDS: [(&str, PruneKind); 7] = [
     ("agent-target", PruneKind::Remade),
     ("plugin-target", PruneKind::Remade),
     ("snapshots", PruneKind::Remade),
+    // What kernels run until their snapshots are made.
+    ("coverage", PruneKind::Remade),
     // With an index for gdb, used only by `userland` scenarios that attach crash.
     ("vmlinux", PruneKind::Remade),
 ];

@@ -2,6 +2,7 @@
 
 use super::{Attempt, Prepared};
 use crate::{
+    cache::KeyBuilder,
     coverage,
     kernel::Kernel,
     machine::{BOOT_DEADLINE, Machine, machine_spec},
@@ -29,11 +30,26 @@ pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
     })
 }
 
+/// Boots a kernel once; its later runs have a copy.
 fn boot(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
-    let place = partial(to.parent().unwrap_or(to))?;
     let spec = machine_spec(kernel, &prepared.guest)?;
-    drop(Machine::boot(&spec, place.path(), BOOT_DEADLINE)?);
-    coverage::keep(kernel, place.path(), to)
+    let plugin = prepared.guest.plugin.as_deref().unwrap_or(Path::new(""));
+    let key = KeyBuilder::default()
+        .input("machine", prepared.snapshots.key(&spec)?.as_str())
+        .input("plugin", plugin.as_os_str().as_encoded_bytes())
+        .finish(&kernel.name);
+    let entry = prepared.cache.entry(
+        "coverage",
+        &key,
+        || {},
+        |entry| {
+            let place = partial(to.parent().unwrap_or(to))?;
+            drop(Machine::boot(&spec, place.path(), BOOT_DEADLINE)?);
+            coverage::keep(kernel, place.path(), &entry.join(BOOT_COVERAGE))
+        },
+    )?;
+    fs::copy(entry.join(BOOT_COVERAGE), to)?;
+    Ok(())
 }
 
 fn empty(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
