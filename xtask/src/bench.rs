@@ -1,11 +1,21 @@
 //! `cargo xtask bench`
 
-use crate::{exit, root, setup::Setup};
+use crate::{Usage, complete, exit, results, root, run::wanted, scenarios, setup::Setup};
 use anyhow::{Context, Result, bail};
 use checkers::browser::Browser;
 use clap::{Args, ValueEnum};
-use lab::{bench, host::prerequisites::Need};
-use std::{env, os::unix::process::CommandExt, path::Path, process::Command, time::Instant};
+use lab::{
+    bench,
+    host::prerequisites::Need,
+    scenario::{Scenario, ScenarioFile},
+};
+use std::{
+    env,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 /// Resolves when the list exists and is painted: a frame was requested after it existed, and
 /// another frame followed.
@@ -18,12 +28,18 @@ const OPENED: &str = "new Promise((done) => { document.querySelector('#rows butt
     document.querySelector('section.details canvas')?.width > 0 && document.querySelector('[data-role=range]').textContent \
     ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 1); look(); })";
 
+/// The areas of scenarios that `gcov` runs by default.
+const COMPARED: [&str; 2] = ["probes", "ftrace"];
+
 /// Run one of the lab's benchmarks
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask bench boot --json")]
 pub(crate) struct Bench {
     /// The benchmark
     name: Name,
+    /// The scenarios of `gcov`: files, directories, or names [default: those of probes and ftrace]
+    #[arg(value_name = "PATH", add = complete::scenarios())]
+    scenarios: Vec<PathBuf>,
     /// Print a JSON object: {bench, figures: {name: number}}
     #[arg(long)]
     json: bool,
@@ -39,6 +55,8 @@ enum Name {
     Confine,
     /// A run that measures which code runs, compared with one that does not
     Coverage,
+    /// The lines that scenarios run as the lab measures them, compared with the kernel's own counters (GCOV)
+    Gcov,
     /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
     /// A report of 200 scenarios and a million events: its size, and the time until a browser shows it
@@ -53,15 +71,20 @@ enum Name {
 
 impl Bench {
     pub(crate) fn run(self) -> Result<u8> {
+        if !self.scenarios.is_empty() && !matches!(self.name, Name::Gcov) {
+            return Err(Usage("only `gcov` takes scenarios".into()).into());
+        }
         // Decoding and judging are measured in an optimized build.
         if matches!(self.name, Name::Trace) && cfg!(debug_assertions) {
             return optimised();
         }
-        let lab = self.setup.ensure(Need::Test)?;
+        let need = if matches!(self.name, Name::Gcov) { Need::Run } else { Need::Test };
+        let lab = self.setup.ensure(need)?;
         let figures = match self.name {
             Name::Boot => bench::boot(&lab, &env::current_exe()?)?,
             Name::Confine => bench::confine(&lab)?,
             Name::Coverage => bench::coverage(&lab, &env::current_exe()?)?,
+            Name::Gcov => bench::gcov(&lab, &self.compared()?, &results())?,
             Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
             Name::Report => bench::report(&lab, &look)?,
             Name::Resolve => bench::resolve(&lab)?,
@@ -74,6 +97,15 @@ impl Bench {
             print!("{figures}");
         }
         Ok(exit::SUCCESS)
+    }
+
+    /// Returns the scenarios of `gcov`.
+    fn compared(&self) -> Result<Vec<(ScenarioFile, Scenario)>> {
+        let paths = match &*self.scenarios {
+            [] => COMPARED.map(|area| scenarios().join(area)).to_vec(),
+            paths => paths.to_vec(),
+        };
+        Ok(wanted(&paths, None, false)?.0)
     }
 }
 

@@ -3,6 +3,7 @@
 mod boot;
 mod confine;
 mod coverage;
+mod gcov;
 mod growth;
 mod isolation;
 mod report;
@@ -14,6 +15,7 @@ mod userland;
 pub use boot::boot;
 pub use confine::confine;
 pub use coverage::coverage;
+pub use gcov::gcov;
 pub use isolation::isolation;
 pub use report::{Look, report};
 pub use resolve::resolve;

@@ -23,6 +23,7 @@ pub use files::SourceFiles;
 pub use lcov::lcov;
 pub use measured::{FileCoverage, Measured, Share, last_measured};
 pub use ranges::Ranges;
+pub(crate) use source::Presence;
 pub use source::{Branch, Function, Line, Source};
 pub use stored::Ran;
 pub use tree::{changes_since, diff_since, text_at};

@@ -32,6 +32,8 @@ pub struct Source {
     pub branches: Vec<Branch>,
     /// The addresses of each line, sorted: a line may have many pieces.
     pieces: Vec<(Range<u64>, usize)>,
+    /// The first instructions of the statements of each line, sorted; of a line without any, its pieces.
+    starts: Vec<(Range<u64>, usize)>,
 }
 
 /// A line that has code.
@@ -52,6 +54,19 @@ pub struct Function {
     pub code: Range<u64>,
     /// The index of its file in [`Source::files`].
     pub file: usize,
+}
+
+/// How much of a line is in a set of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Presence {
+    /// None of its code.
+    Nothing,
+    /// Some of its code, but not where a statement begins.
+    Code,
+    /// The beginning of a statement, which is an instruction of another line.
+    Shared,
+    /// The beginning of a statement.
+    Statement,
 }
 
 /// A conditional branch.
@@ -87,8 +102,14 @@ impl Source {
             let binary = Binary::vmlinux(vmlinux)?;
             // Not .init.text, which is freed after boot.
             let text = binary.section(TEXT).with_context(|| format!("it has no section `{TEXT}`"))?;
-            let mut rows =
-                Rows { roots, wanted, text: text.clone(), names: BTreeMap::new(), rows: Vec::new() };
+            let mut rows = Rows {
+                roots,
+                wanted,
+                text: text.clone(),
+                names: BTreeMap::new(),
+                rows: Vec::new(),
+                starts: Vec::new(),
+            };
             rows.read(vmlinux)?;
             let mut source = rows.source();
             source.functions = source.functions_of(&binary)?;
@@ -98,15 +119,22 @@ impl Source {
         read().with_context(|| format!("cannot read the lines of `{}`", vmlinux.display()))
     }
 
-    /// Returns for each line whether any of its code is in the set.
+    /// Returns for each line whether a statement of it begins in the set. Other code of the line does not count:
+    /// the compiler moves instructions to where they run earlier, or more often.
     pub fn lines_in(&self, code: &Ranges) -> Vec<bool> {
         let mut found = vec![false; self.lines.len()];
-        let mut ranges = code.iter().peekable();
-        for (piece, line) in &self.pieces {
-            while ranges.next_if(|range| range.end <= piece.start).is_some() {}
-            if ranges.peek().is_some_and(|range| range.start < piece.end) {
-                found[*line] = true;
-            }
+        met(&self.starts, code).for_each(|(_, line)| found[*line] = true);
+        found
+    }
+
+    /// Returns for each line how much of it is in the set.
+    pub(crate) fn presence_in(&self, code: &Ranges) -> Vec<Presence> {
+        let mut found = vec![Presence::Nothing; self.lines.len()];
+        met(&self.pieces, code).for_each(|(_, line)| found[*line] = Presence::Code);
+        for (start, line) in met(&self.starts, code) {
+            let own = self.line_at(start.start) == Some(*line);
+            let presence = if own { Presence::Statement } else { Presence::Shared };
+            found[*line] = found[*line].max(presence);
         }
         found
     }
@@ -161,6 +189,18 @@ impl Source {
     }
 }
 
+/// Returns the sorted `pieces` that have an address of the set.
+fn met<'a>(
+    pieces: &'a [(Range<u64>, usize)],
+    code: &'a Ranges,
+) -> impl Iterator<Item = &'a (Range<u64>, usize)> {
+    let mut ranges = code.iter().peekable();
+    pieces.iter().filter(move |(piece, _)| {
+        while ranges.next_if(|range| range.end <= piece.start).is_some() {}
+        ranges.peek().is_some_and(|range| range.start < piece.end)
+    })
+}
+
 /// Rows of line tables.
 struct Rows<'a, W> {
     roots: &'a [PathBuf],
@@ -170,8 +210,12 @@ struct Rows<'a, W> {
     /// The names of files, with their numbers in the order in which they were found.
     names: BTreeMap<String, usize>,
     /// Addresses, file and line.
-    rows: Vec<(Range<u64>, usize, u32)>,
+    rows: Vec<Row>,
+    /// The same of the first instruction of each statement.
+    starts: Vec<Row>,
 }
+
+type Row = (Range<u64>, usize, u32);
 
 impl<W: Fn(&str) -> bool> Rows<'_, W> {
     fn read(&mut self, vmlinux: &Path) -> Result<()> {
@@ -207,6 +251,13 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
                 None => *numbers.entry(index).or_insert(self.file(dwarf, unit, header, index)?),
             };
             last = row.line().and_then(|line| Some((address, number, u32::try_from(line.get()).ok()?)));
+            // A statement whose code was moved or is none begins with the next one's.
+            if let Some((start, Some(file), line)) = last
+                && row.is_stmt()
+                && self.text.contains(&start)
+            {
+                self.starts.push((start..start + INSTRUCTION, file, line));
+            }
         }
         Ok(())
     }
@@ -246,10 +297,55 @@ impl<W: Fn(&str) -> bool> Rows<'_, W> {
         let mut lines: Vec<Line> = self.rows.iter().map(|(_, file, number)| line(*file, *number)).collect();
         lines.sort_unstable();
         lines.dedup();
-        let index = |line: Line| lines.partition_point(|other| *other < line);
-        let mut pieces: Vec<(Range<u64>, usize)> =
-            self.rows.into_iter().map(|(code, file, number)| (code, index(line(file, number)))).collect();
-        pieces.sort_unstable_by_key(|(code, _)| (code.start, code.end));
-        Source { files: self.names.into_keys().collect(), lines, pieces, ..Source::default() }
+        let placed = |rows: Vec<Row>| -> Vec<(Range<u64>, usize)> {
+            let place = |(code, file, number)| Some((code, lines.binary_search(&line(file, number)).ok()?));
+            let mut placed: Vec<_> = rows.into_iter().filter_map(place).collect();
+            placed.sort_unstable_by_key(|(code, line)| (code.start, code.end, *line));
+            placed.dedup();
+            placed
+        };
+        // A line without code of its own is not counted, even if a statement begins on it.
+        let (pieces, mut starts) = (placed(self.rows), placed(self.starts));
+        let mut begins = vec![false; lines.len()];
+        starts.iter().for_each(|(_, line)| begins[*line] = true);
+        starts.extend(pieces.iter().filter(|(_, line)| !begins[*line]).cloned());
+        starts.sort_unstable_by_key(|(code, _)| (code.start, code.end));
+        Source { files: self.names.into_keys().collect(), lines, pieces, starts, ..Source::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Line 1 begins at 0 and has another instruction at 12. The statement of line 2 begins at an instruction
+    /// of line 3, its code is elsewhere. Line 3 has no statement, and line 4 no code.
+    fn source() -> Source {
+        let rows = Rows {
+            roots: &[],
+            wanted: |_: &str| true,
+            text: 0..64,
+            names: BTreeMap::from([("a.c".to_owned(), 0)]),
+            rows: vec![(0..4, 0, 1), (4..8, 0, 3), (8..12, 0, 2), (12..16, 0, 1), (16..24, 0, 3)],
+            starts: vec![(0..4, 0, 1), (4..8, 0, 2), (4..8, 0, 4)],
+        };
+        rows.source()
+    }
+
+    #[test]
+    fn a_line_runs_if_one_of_its_statements_begins() {
+        let source = source();
+        assert_eq!(source.lines.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3]);
+        let check = |code: &[Range<u64>], lines, presence| {
+            let code = code.iter().cloned().collect();
+            assert_eq!(source.lines_in(&code), lines, "{code:?}");
+            assert_eq!(source.presence_in(&code), presence, "{code:?}");
+        };
+        use Presence::{Code, Nothing, Shared, Statement};
+        check(&[0..4], [true, false, false], [Statement, Nothing, Nothing]);
+        check(&[4..8], [false, true, true], [Nothing, Shared, Statement]);
+        check(&[8..16], [false, false, false], [Code, Code, Nothing]);
+        check(&[0..2, 20..64], [true, false, true], [Statement, Nothing, Statement]);
+        check(&[24..64], [false, false, false], [Nothing, Nothing, Nothing]);
     }
 }
