@@ -336,16 +336,16 @@ mod tests {
     fn a_line_runs_if_one_of_its_statements_begins() {
         let source = source();
         assert_eq!(source.lines.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3]);
-        let check = |code: &[Range<u64>], lines, presence| {
-            let code = code.iter().cloned().collect();
+        let check = |code: &[[u64; 2]], lines, presence| {
+            let code = code.iter().map(|[start, end]| *start..*end).collect();
             assert_eq!(source.lines_in(&code), lines, "{code:?}");
             assert_eq!(source.presence_in(&code), presence, "{code:?}");
         };
         use Presence::{Code, Nothing, Shared, Statement};
-        check(&[0..4], [true, false, false], [Statement, Nothing, Nothing]);
-        check(&[4..8], [false, true, true], [Nothing, Shared, Statement]);
-        check(&[8..16], [false, false, false], [Code, Code, Nothing]);
-        check(&[0..2, 20..64], [true, false, true], [Statement, Nothing, Statement]);
-        check(&[24..64], [false, false, false], [Nothing, Nothing, Nothing]);
+        check(&[[0, 4]], [true, false, false], [Statement, Nothing, Nothing]);
+        check(&[[4, 8]], [false, true, true], [Nothing, Shared, Statement]);
+        check(&[[8, 16]], [false, false, false], [Code, Code, Nothing]);
+        check(&[[0, 2], [20, 64]], [true, false, true], [Statement, Nothing, Statement]);
+        check(&[[24, 64]], [false, false, false], [Nothing, Nothing, Nothing]);
     }
 }

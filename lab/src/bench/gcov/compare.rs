@@ -212,7 +212,6 @@ mod tests {
     use super::*;
     use crate::coverage::{Line, Presence::*};
 
-    #[expect(clippy::field_reassign_with_default, reason = "its other fields are private")]
     fn source() -> Source {
         let mut source = Source::default();
         source.files = vec!["a.c".into(), "b.c".into()];
