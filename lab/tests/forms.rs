@@ -70,7 +70,7 @@ fn said(command: &mut Command) -> String {
 fn junit_is_as_its_schema_says() {
     prepare();
     let directory = tempfile::tempdir().unwrap();
-    write_forms(&results(), directory.path(), directory.path()).unwrap();
+    write_forms(&results(), directory.path(), directory.path(), None).unwrap();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/junit.xsd");
     let lint = |file: &Path| {
         Command::new("xmllint").args(["--noout", "--schema"]).args([&schema, file]).output().unwrap()
@@ -93,7 +93,7 @@ fn ktap_is_what_the_kernels_parser_reads() {
     prepare();
     let directory = tempfile::tempdir().unwrap();
     let results = results();
-    write_forms(&results, directory.path(), directory.path()).unwrap();
+    write_forms(&results, directory.path(), directory.path(), None).unwrap();
     let script = "\
 import json, sys
 sys.path.insert(0, sys.argv[1])

@@ -5,11 +5,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use fs_err::File;
 use lab::{
+    context::Lab,
     kernel,
     report::{Page, Terminal, markdown, summary, write_forms},
     reproducer::FILE,
     results::{
-        Delta, MergeError, Merged, ScenarioResult, Status, merge, put, put_new, runs_below, since,
+        Delta, MergeError, Merged, Results, ScenarioResult, Status, merge, put, put_new, runs_below, since,
         stored_results,
     },
     words::printable,
@@ -53,11 +54,12 @@ impl Merge {
         let last = last.map_err(|error| Usage(format!("{error:#}")))?;
         let parts = runs_below(&self.results).map_err(|error| Usage(format!("{error:#}")))?;
         let merged = merge(&parts, &kernels).map_err(|error: MergeError| Usage(error.to_string()))?;
+        let lab = Lab::open(root())?;
+        let forms =
+            |results: &Results, run: &Path, target: &Path| write_forms(results, run, target, Some(&lab));
         let directory = match &self.into {
-            Some(into) => {
-                put(&merged, &parts, into, self.last.as_deref(), write_forms).map(|()| into.clone())?
-            }
-            None => put_new(&merged, &parts, &results(), write_forms)?,
+            Some(into) => put(&merged, &parts, into, self.last.as_deref(), &forms).map(|()| into.clone())?,
+            None => put_new(&merged, &parts, &results(), &forms)?,
         };
         let since = last.map(|last| since(&last, &merged.results));
         self.tell(&merged, &directory, since.as_ref())?;

@@ -1,15 +1,16 @@
 //! `cargo xtask lab report`
 
-use crate::{Usage, exit};
+use crate::{Usage, exit, root};
 use anyhow::Result;
 use clap::Args;
 use lab::{
+    context::Lab,
     report::{REPORT, summary, write_forms},
     results::stored_results,
 };
 use std::path::PathBuf;
 
-/// Regenerate report.html, results.ktap and junit.xml of a run from its results.json
+/// Regenerate report.html, results.ktap and junit.xml of a run from its results.json, and the pages of its coverage
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab report results/latest\n  \
@@ -27,7 +28,7 @@ impl Report {
     pub(crate) fn run(self) -> Result<u8> {
         let results = stored_results(&self.run).map_err(|error| Usage(format!("{error:#}")))?;
         let run = if self.run.is_dir() { self.run } else { self.run.with_file_name("") };
-        write_forms(&results, &run, &run)?;
+        write_forms(&results, &run, &run, Some(&Lab::open(root())?))?;
         let path = run.join(REPORT);
         let path = fs_err::canonicalize(path)?;
         if !self.path {

@@ -93,7 +93,7 @@ pub(crate) struct Run {
     /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
-    /// Measure which kernel code each scenario runs; `cargo xtask lab coverage` shows it
+    /// Measure which kernel code each scenario runs; the report and `cargo xtask lab coverage` show it
     #[arg(long)]
     coverage: bool,
     /// Directory for results [default: FTRACE_LAB_RESULTS, or results/]

@@ -38,18 +38,46 @@ fn a_run_knows_which_lines_each_scenario_ran() {
         said(&function).lines().find(|line| line.contains("ctx->count += ucnt;")).unwrap().to_owned();
     assert!(written.trim_start().starts_with("1 "), "{written}");
 
+    let number: u32 = written.split_whitespace().nth(1).unwrap().parse().unwrap();
+    the_report_shows_it(&results.join("latest").canonicalize().unwrap(), number);
+
     let never = said(&check(&mut coverage(&results, &["fs/eventfd.c", "--never"]), 0, &["fs/eventfd.c"]));
     assert!(never.contains("eventfd_show_fdinfo") && !never.contains("eventfd_write"), "{never}");
 
     let info = directory.path().join("out.info");
     check(coverage(&results, &["fs/eventfd.c", "--lcov"]).arg(&info), 0, &[]);
-    let number: u32 = written.split_whitespace().nth(1).unwrap().parse().unwrap();
     let text = fs::read_to_string(&info).unwrap();
     assert!(text.lines().any(|line| line == format!("DA:{number},1")), "{text}");
     let html = directory.path().join("html");
     let genhtml = ["--branch-coverage", "--quiet", "--output-directory"];
     check(Command::new("genhtml").args(genhtml).arg(&html).arg(&info), 0, &[]);
     assert!(html.join("index.html").is_file());
+}
+
+/// Checks the pages of a run. `number` is that of a line that only `writes` ran.
+fn the_report_shows_it(run: &Path, number: u32) {
+    let read = |file: &str| fs::read_to_string(run.join(file)).unwrap();
+    assert!(read("report.html").contains("\"coverage\":{\"index\":\"coverage/index.html\""));
+    assert!(read("coverage/index.html").contains("<a href=\"6.12/fs/eventfd.c.html\">fs/eventfd.c</a>"));
+    let page = read("coverage/6.12/fs/eventfd.c.html");
+    let row = page.split("<tr").find(|row| row.contains("ctx-&gt;count += ucnt;"));
+    let row = row.unwrap();
+    assert!(
+        row.contains("class=\"ran\" title=\"writes\"><td>1<td>") && row.contains(&format!("{number}\n")),
+        "{row}"
+    );
+    // Without the build, the report says so and is complete otherwise.
+    let results = read("results.json");
+    let hash = results.split_once("\"config_hash\": \"").unwrap().1.split_once('"').unwrap().0;
+    fs::write(run.join("results.json"), results.replace(hash, "gone")).unwrap();
+    check(xtask().args(["lab", "report"]).arg(run), 0, &["2 passed"]);
+    let report = read("report.html");
+    assert!(
+        report.contains("the build of 6.12 that was measured is not in the cache")
+            && report.contains("</html>")
+    );
+    assert!(report.contains("\"coverage\":{\"index\":\"coverage/index.html\",\"kernels\":[]"));
+    fs::write(run.join("results.json"), results).unwrap();
 }
 
 #[test]

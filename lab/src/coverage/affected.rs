@@ -130,9 +130,8 @@ fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usiz
         let count = |lines: &BTreeSet<usize>| lines.iter().filter(|line| own[**line]).count();
         let lines: BTreeSet<usize> = changed.union(around).copied().filter(|line| own[*line]).collect();
         if !lines.is_empty() {
-            let size: u64 = code.iter().map(|range| range.end - range.start).sum();
             let (changed, around) = (count(changed), count(around));
-            found.push((size, Concerned { scenario: scenario.clone(), changed, around, lines }));
+            found.push((code.size(), Concerned { scenario: scenario.clone(), changed, around, lines }));
         }
     }
     found.sort_by_key(|(size, found)| (Reverse(found.changed), Reverse(found.around), *size));

@@ -5,7 +5,7 @@ use crate::{
     cache::Cache,
     host::beneath::{directory_beneath, open_beneath, read_beneath},
     kernel::{FoundBuild, find_builds},
-    results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, KernelInfo, stored_results},
+    results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, KernelInfo, Results, stored_results},
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -90,50 +90,54 @@ impl Measured {
     /// The run was not measured, a file is corrupt, or the build of a kernel is no longer in the cache.
     pub fn load(run: &Path, cache: &Cache, files: &SourceFiles) -> Result<Vec<Measured>> {
         let results = stored_results(run)?;
-        let mut measured = Vec::new();
-        for kernel in &results.kernels {
-            let mut scenarios: BTreeMap<String, Ranges> = BTreeMap::new();
-            let (mut incomplete, mut build_id) = (Vec::new(), None);
-            let of_kernel = results.scenarios.iter().filter(|result| result.kernel == kernel.name);
-            for result in of_kernel.filter(|result| !result.directory.is_empty()) {
-                let Ok(directory) = directory_beneath(run, &result.directory) else { continue };
-                let Some(ran) = Ran::load(&directory, COVERAGE)? else { continue };
-                if ran.lost > 0 {
-                    incomplete.push(result.name.clone());
-                }
-                let code = scenarios.entry(result.name.clone()).or_default();
-                *code = code.and(&ran.code);
-                match &build_id {
-                    Some(other) if *other != ran.build_id => bail!(
-                        "`{}` has coverage of different builds of {}, which cannot be added",
-                        run.display(),
-                        kernel.name
-                    ),
-                    _ => build_id = Some(ran.build_id),
-                }
-            }
-            let Some(build_id) = build_id else { continue };
-            let build = build_of(cache, kernel, &build_id)?;
-            let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
-            let of = |name: &str| -> Result<Ranges> {
-                let ran = Ran::load(run, &format!("{}/{name}", kernel.name))?;
-                Ok(ran.map(|ran| ran.code).unwrap_or_default())
-            };
-            let (boot, empty) = (of(BOOT_COVERAGE)?, of(EMPTY_COVERAGE)?);
-            measured.push(Measured {
-                kernel: kernel.clone(),
-                build,
-                source,
-                scenarios,
-                boot,
-                empty,
-                incomplete,
-            });
-        }
+        let of_kernel = |kernel| Measured::of_kernel(run, &results, kernel, cache, files).transpose();
+        let measured = results.kernels.iter().filter_map(of_kernel).collect::<Result<Vec<_>>>()?;
         if measured.is_empty() {
             bail!("`{}` was not measured; run scenarios with `--coverage`", run.display());
         }
         Ok(measured)
+    }
+
+    /// Loads the coverage of one kernel of a run, given the results of the run; `None` if it was not measured.
+    ///
+    /// # Errors
+    /// A file is corrupt, or the build of the kernel is no longer in the cache.
+    pub fn of_kernel(
+        run: &Path,
+        results: &Results,
+        kernel: &KernelInfo,
+        cache: &Cache,
+        files: &SourceFiles,
+    ) -> Result<Option<Measured>> {
+        let mut scenarios: BTreeMap<String, Ranges> = BTreeMap::new();
+        let (mut incomplete, mut build_id) = (Vec::new(), None);
+        let of_kernel = results.scenarios.iter().filter(|result| result.kernel == kernel.name);
+        for result in of_kernel.filter(|result| !result.directory.is_empty()) {
+            let Ok(directory) = directory_beneath(run, &result.directory) else { continue };
+            let Some(ran) = Ran::load(&directory, COVERAGE)? else { continue };
+            if ran.lost > 0 {
+                incomplete.push(result.name.clone());
+            }
+            let code = scenarios.entry(result.name.clone()).or_default();
+            *code = code.and(&ran.code);
+            match &build_id {
+                Some(other) if *other != ran.build_id => bail!(
+                    "`{}` has coverage of different builds of {}, which cannot be added",
+                    run.display(),
+                    kernel.name
+                ),
+                _ => build_id = Some(ran.build_id),
+            }
+        }
+        let Some(build_id) = build_id else { return Ok(None) };
+        let build = build_of(cache, kernel, &build_id)?;
+        let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
+        let of = |name: &str| -> Result<Ranges> {
+            let ran = Ran::load(run, &format!("{}/{name}", kernel.name))?;
+            Ok(ran.map(|ran| ran.code).unwrap_or_default())
+        };
+        let (boot, empty) = (of(BOOT_COVERAGE)?, of(EMPTY_COVERAGE)?);
+        Ok(Some(Measured { kernel: kernel.clone(), build, source, scenarios, boot, empty, incomplete }))
     }
 
     /// Returns the path of a source file; the file is gone if its tree was removed from the cache.
@@ -180,10 +184,13 @@ impl Measured {
         files
     }
 
-    /// Returns for each line the scenarios that ran it, apart from what an empty scenario ran.
+    /// Returns for each line the scenarios that ran it, apart from what an empty scenario ran. Those that ran the
+    /// least code in total come first.
     pub fn scenarios_of_lines(&self) -> Vec<Vec<&str>> {
         let mut of_lines = vec![Vec::new(); self.source.lines.len()];
-        for (name, code) in &self.scenarios {
+        let mut scenarios: Vec<_> = self.scenarios.iter().collect();
+        scenarios.sort_by_key(|(_, code)| code.size());
+        for (name, code) in scenarios {
             let own = self.source.lines_in(&code.without(&self.empty));
             for (line, _) in own.into_iter().enumerate().filter(|(_, ran)| *ran) {
                 of_lines[line].push(name.as_str());

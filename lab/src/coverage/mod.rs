@@ -4,6 +4,7 @@
 //! and without the measurement. The line table of vmlinux turns addresses into lines.
 
 mod affected;
+mod annotated;
 mod change;
 mod difference;
 mod fewest;
@@ -16,6 +17,7 @@ mod stored;
 mod tree;
 
 pub use affected::{Affected, Concerned, affected, never_run, take_slow};
+pub use annotated::{AnnotatedFile, AnnotatedLine, annotated};
 pub use change::FileChange;
 pub use difference::{FileDifference, difference};
 pub use fewest::{Fewest, fewest};

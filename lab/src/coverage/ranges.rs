@@ -12,6 +12,11 @@ impl Ranges {
         self.0.iter()
     }
 
+    /// Returns the number of addresses.
+    pub fn size(&self) -> u64 {
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// Returns whether an address is in the set.
     pub fn contains(&self, address: u64) -> bool {
         let place = self.0.partition_point(|range| range.end <= address);
@@ -92,6 +97,7 @@ mod tests {
         #[test]
         fn sets_are_those_of_single_addresses((one, a) in set(), (other, b) in set(), start in 0..64_u64, end in 0..64_u64) {
             prop_assert_eq!(bits(&one), a);
+            prop_assert_eq!(one.size(), u64::from(a.count_ones()));
             prop_assert_eq!(bits(&one.and(&other)), a | b);
             prop_assert_eq!(bits(&one.without(&other)), a & !b);
             prop_assert_eq!(one.meets(&(start..end)), (start..end).any(|at| a >> at & 1 == 1));

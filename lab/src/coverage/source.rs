@@ -150,8 +150,8 @@ impl Source {
         lines
     }
 
-    /// The line of the code at an address.
-    fn line_at(&self, address: u64) -> Option<usize> {
+    /// Returns the index of the line of the code at an address.
+    pub fn line_at(&self, address: u64) -> Option<usize> {
         let place = self.pieces.partition_point(|(piece, _)| piece.end <= address);
         self.pieces.get(place).filter(|(piece, _)| piece.contains(&address)).map(|(_, line)| *line)
     }

@@ -14,14 +14,14 @@ pub use ktap::write_ktap;
 pub use markdown::{Page, escaped, markdown};
 pub use terminal::{Terminal, summary};
 
-use crate::results::Results;
+use crate::{context::Lab, results::Results};
 use anyhow::Result;
 use std::path::Path;
 
 /// Writes the other forms of a run's results next to `results.json` in `run`, which will have the name of
-/// `target`.
-pub fn write_forms(results: &Results, run: &Path, target: &Path) -> Result<()> {
+/// `target`. The pages of coverage need the builds of the kernels that were measured, which `lab` has.
+pub fn write_forms(results: &Results, run: &Path, target: &Path, lab: Option<&Lab>) -> Result<()> {
     write_junit(results, run)?;
     write_ktap(results, run)?;
-    write_html(results, run, target)
+    write_html(results, run, target, lab)
 }

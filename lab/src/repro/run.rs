@@ -68,7 +68,7 @@ impl Ready {
         fs::write(&path, &reproducer.scenario)?;
         let scenario = reproducer.scenario(&path)?;
         let found = ScenarioFile { name: reproducer.name.clone(), path };
-        let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, cache: lab.cache.clone() };
+        let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, lab: lab.clone() };
         prepared.replace_kernels(kernel, &lab.progress);
         let (reproducer, progress) = (reproducer.clone(), lab.progress.clone());
         Ok(Ready { place, prepared, found, scenario, reproducer, progress })

@@ -19,7 +19,7 @@ const RESULTS: &str = "results.json";
 const DEPTH: usize = 4;
 
 /// Writes the other forms of `results.json` into a directory, which will have the name of the second one.
-pub type Forms = fn(&Results, &Path, &Path) -> Result<()>;
+pub type Forms<'a> = &'a dyn Fn(&Results, &Path, &Path) -> Result<()>;
 
 /// Returns the runs at and below `paths`, sorted by name below each. Does not follow links, so that
 /// `latest` is not a second run.
@@ -63,7 +63,7 @@ pub fn put(
     parts: &[MergeInput],
     into: &Path,
     last: Option<&Path>,
-    forms: Forms,
+    forms: Forms<'_>,
 ) -> Result<()> {
     refuse_overlap(parts, into)?;
     fs::create_dir_all(into)?;
@@ -106,7 +106,7 @@ fn refuse_overlap(parts: &[MergeInput], into: &Path) -> Result<()> {
 }
 
 /// Like [`put`], but in a new directory of `results`, which is returned and becomes `latest`.
-pub fn put_new(merged: &Merged, parts: &[MergeInput], results: &Path, forms: Forms) -> Result<PathBuf> {
+pub fn put_new(merged: &Merged, parts: &[MergeInput], results: &Path, forms: Forms<'_>) -> Result<PathBuf> {
     let kernels: Vec<String> = merged.results.kernels.iter().map(|kernel| kernel.name.clone()).collect();
     let directory = RunDirectory::create(results, &kernels)?;
     fill_new(merged, parts, directory.path(), forms).inspect_err(|_| {
@@ -118,7 +118,7 @@ pub fn put_new(merged: &Merged, parts: &[MergeInput], results: &Path, forms: For
 }
 
 /// Fills a run's directory with files that are complete when they get their names.
-fn fill_new(merged: &Merged, parts: &[MergeInput], run: &Path, forms: Forms) -> Result<()> {
+fn fill_new(merged: &Merged, parts: &[MergeInput], run: &Path, forms: Forms<'_>) -> Result<()> {
     let pending = partial(run)?;
     fill(merged, parts, pending.path())?;
     forms(&merged.results, pending.path(), run)?;
@@ -219,15 +219,15 @@ mod tests {
         let parts = runs_below(&[at("parts")]).unwrap();
         assert_eq!(parts.len(), 2);
         let merged = merge(&parts, &[]).unwrap();
-        put(&merged, &parts, &at("report"), None, form).unwrap();
+        put(&merged, &parts, &at("report"), None, &form).unwrap();
         assert_eq!(fs::read_to_string(at("report/6.12/b/trace.dat")).unwrap(), "b");
         assert!(at("report/form").is_file());
         assert_eq!(fs::read_to_string(at("report/6.12").join(EMPTY_COVERAGE)).unwrap(), "a");
         assert!(!at("stolen").exists());
         assert_eq!(runs_below(&[at("report")]).unwrap()[0].results.scenarios.len(), 2);
-        let error = put(&merged, &parts, &at("report"), Some(&at("parts")), form).unwrap_err().to_string();
+        let error = put(&merged, &parts, &at("report"), Some(&at("parts")), &form).unwrap_err().to_string();
         assert!(error.contains("is not empty"), "{error}");
-        put(&merged, &parts, &at("report"), Some(&at("report")), form).unwrap();
+        put(&merged, &parts, &at("report"), Some(&at("report")), &form).unwrap();
         let error = format!("{:#}", runs_below(&[at("report/6.12")]).unwrap_err());
         assert!(error.contains("no run in"), "{error}");
     }
@@ -260,17 +260,18 @@ mod tests {
         run(&at("one"), "a", "6.12/a");
         run(&at("two"), "b", "6.12/b");
         let (merged, parts) = of("one");
-        put(&merged, &parts, &at("report"), None, form).unwrap();
+        put(&merged, &parts, &at("report"), None, &form).unwrap();
         let before = contents(root.path());
         let (merged, parts) = of("two");
-        let again = |into: &Path, last: &Path, forms: Forms| put(&merged, &parts, into, Some(last), forms);
-        again(&at("report"), &at("report"), full_disk).unwrap_err();
+        let again =
+            |into: &Path, last: &Path, forms: Forms<'_>| put(&merged, &parts, into, Some(last), forms);
+        again(&at("report"), &at("report"), &full_disk).unwrap_err();
         assert_eq!(contents(root.path()), before);
-        again(&at("new"), &at("report"), full_disk).unwrap_err();
+        again(&at("new"), &at("report"), &full_disk).unwrap_err();
         assert_eq!(contents(root.path()), before);
         // The same directory under two names.
         symlink("report", at("latest")).unwrap();
-        again(&at("latest"), &at("report"), form).unwrap();
+        again(&at("latest"), &at("report"), &form).unwrap();
         assert!(at("latest").is_symlink() && at("report/6.12/b").is_dir() && !at("report/6.12/a").exists());
         let names = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(
@@ -285,9 +286,9 @@ mod tests {
         run(&root.path().join("one"), "a", "6.12/a");
         let parts = runs_below(&[root.path().join("one")]).unwrap();
         let (merged, results) = (merge(&parts, &[]).unwrap(), root.path().join("results"));
-        put_new(&merged, &parts, &results, full_disk).unwrap_err();
+        put_new(&merged, &parts, &results, &full_disk).unwrap_err();
         assert_eq!(fs::read_dir(&results).unwrap().count(), 0);
-        let report = put_new(&merged, &parts, &results, form).unwrap();
+        let report = put_new(&merged, &parts, &results, &form).unwrap();
         assert!(report.join("6.12/a/trace.dat").is_file());
     }
 
@@ -305,7 +306,7 @@ mod tests {
         ] {
             let parts = runs_below(&[at(part)]).unwrap();
             let merged = merge(&parts, &[]).unwrap();
-            let error = put(&merged, &parts, &at(into), Some(&at(into)), form).unwrap_err().to_string();
+            let error = put(&merged, &parts, &at(into), Some(&at(into)), &form).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         }
         assert_eq!(contents(root.path()), before);
@@ -324,12 +325,12 @@ mod tests {
         symlink(at("home/.ssh"), at("part/6.12/a/steps")).unwrap();
         let parts = runs_below(&[at("part")]).unwrap();
         let merged = merge(&parts, &[]).unwrap();
-        put(&merged, &parts, &at("report"), None, form).unwrap();
+        put(&merged, &parts, &at("report"), None, &form).unwrap();
         assert_eq!(fs::read_dir(at("report/6.12/a")).unwrap().count(), 1);
         // One in the path of a directory is refused.
         fs::remove_dir_all(at("part/6.12/a")).unwrap();
         symlink(at("home/.ssh"), at("part/6.12/a")).unwrap();
-        let error = put(&merged, &parts, &at("new"), None, form).unwrap_err().to_string();
+        let error = put(&merged, &parts, &at("new"), None, &form).unwrap_err().to_string();
         assert!(error.contains("part/6.12/a`: it is a link"), "{error}");
         let error = scenarios(&at("part")).unwrap_err().to_string();
         assert!(error.contains("part/6.12/a`: it is a link"), "{error}");

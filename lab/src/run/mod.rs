@@ -23,7 +23,6 @@ pub use reporter::Reporter;
 pub(crate) use symbols::CAT_SOURCE;
 
 use crate::{
-    cache::Cache,
     context::Lab,
     fit,
     guest::{self, Guest},
@@ -101,8 +100,8 @@ pub struct Prepared {
     pub guest: Guest,
     /// Snapshots of booted machines.
     pub snapshots: Snapshots,
-    /// The cache, which has the times of earlier runs.
-    pub cache: Cache,
+    /// The lab that built it.
+    pub lab: Lab,
 }
 
 impl Prepared {
@@ -126,7 +125,7 @@ pub fn prepare(lab: &Lab, options: &Options) -> Result<Prepared> {
     let snapshots = Snapshots::new(lab)?;
     kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, &lab.progress));
     fit::prepare_host(lab, options.selection.scenarios.iter().map(|(_, scenario)| scenario));
-    Ok(Prepared { kernels, guest, snapshots, cache: lab.cache.clone() })
+    Ok(Prepared { kernels, guest, snapshots, lab: lab.clone() })
 }
 
 /// Runs everything, and reports each [`Event`] as it happens. Returns the results and their directory, and
@@ -148,8 +147,8 @@ pub fn run(
     // After a failure, `fail_fast` leaves the rest out.
     let planned = options.rounds.runs(options.selection.cases.len());
     let all = planned.is_none_or(|planned| store.count() == planned);
-    let results = store.finish(interrupted.is_ok() && all, restored_ahead)?;
-    if let Err(error) = Times::learn(&prepared.cache, &results.scenarios) {
+    let results = store.finish(interrupted.is_ok() && all, restored_ahead, Some(&prepared.lab))?;
+    if let Err(error) = Times::learn(&prepared.lab.cache, &results.scenarios) {
         report(Event::Warning(format!("cannot store the times of scenarios: {error:#}")));
     }
     interrupted?;

@@ -247,7 +247,7 @@ fn schedule(prepared: &Prepared, options: &Options) -> Schedule {
     if let Some(seed) = options.shuffle {
         return Schedule::shuffled(selection.cases.len(), seed, options.rounds);
     }
-    let times = Times::load(&prepared.cache);
+    let times = Times::load(&prepared.lab.cache);
     let weight = |&case: &Case| {
         let (kernel, scenario) = selection.names(case);
         match selection.scenarios[case.scenario].1.exclusive {

@@ -30,7 +30,7 @@ const EMPTY: &str = r#"{ "schema": 1, "run": { "started": "", "seconds": 0, "fir
 static OWN_TAGS: LazyLock<usize> = LazyLock::new(|| {
     let place = directory();
     let results = stored(place.path(), "empty", EMPTY.as_bytes()).expect("valid results");
-    write_forms(&results, place.path(), place.path()).expect("a report");
+    write_forms(&results, place.path(), place.path(), None).expect("a report");
     tags(&read(&place.path().join(REPORT)))
 });
 
@@ -84,7 +84,7 @@ fn render(results: &Results, directory: &Path) {
     let terminal = Terminal::new(true);
     results.scenarios.iter().for_each(|result| assert_printable(&terminal.result(result, directory)));
     assert_printable(&summary(results));
-    write_forms(results, directory, directory).expect("every form of results that were read");
+    write_forms(results, directory, directory, None).expect("every form of results that were read");
     // Each result has one block, in an element of its own.
     let html = read(&directory.join(REPORT));
     assert_eq!(tags(&html), *OWN_TAGS + 2 * results.scenarios.len(), "markup in the report");

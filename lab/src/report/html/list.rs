@@ -1,6 +1,6 @@
 //! The unpacked data of the page: the run, its kernels, and a line per result.
 
-use super::{Blocks, again::again};
+use super::{Blocks, again::again, coverage::Summary};
 use crate::results::{Results, ScenarioResult, Status};
 use serde::Serialize;
 use std::path::Path;
@@ -21,6 +21,7 @@ pub(super) struct List<'a> {
     statuses: Vec<(String, bool)>,
     /// The number of results whose timeline is omitted to limit the size of the page.
     without_timeline: usize,
+    coverage: &'a Summary,
     results: Vec<Row<'a>>,
 }
 
@@ -43,7 +44,13 @@ struct Row<'a> {
 }
 
 impl<'a> List<'a> {
-    pub(super) fn of(results: &'a Results, run: &Path, blocks: &[Blocks], without: usize) -> List<'a> {
+    pub(super) fn of(
+        results: &'a Results,
+        run: &Path,
+        blocks: &[Blocks],
+        without: usize,
+        coverage: &'a Summary,
+    ) -> List<'a> {
         let name = run.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned()));
         let row = |(result, blocks): (&'a ScenarioResult, &Blocks)| Row {
             name: &result.name,
@@ -64,6 +71,7 @@ impl<'a> List<'a> {
             directory: name.unwrap_or_default().to_string_lossy().into_owned(),
             statuses: Status::ALL.iter().map(|status| (status.to_string(), status.is_good())).collect(),
             without_timeline: without,
+            coverage,
             results: results.scenarios.iter().zip(blocks).map(row).collect(),
         }
     }

@@ -9,6 +9,7 @@
 
 mod again;
 mod console;
+mod coverage;
 mod details;
 mod list;
 mod listing;
@@ -16,10 +17,12 @@ mod pack;
 mod timeline;
 
 use crate::{
+    context::Lab,
     host::{beneath::directory_beneath, whole::write_whole},
     results::{Results, ScenarioResult},
 };
 use anyhow::{Error, Result};
+use coverage::Summary;
 use list::List;
 use pack::{Hash, json, packed};
 use std::{
@@ -40,7 +43,7 @@ pub const REPORT: &str = "report.html";
 const BLOCKS_MAX: usize = 18 << 20;
 
 const SHELL: &str = include_str!("shell.html");
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(include_str!("base.css"), include_str!("style.css"));
 /// The scripts, in the order in which they run.
 const SCRIPTS: [&str; 5] = [
     include_str!("data.js"),
@@ -50,9 +53,11 @@ const SCRIPTS: [&str; 5] = [
     include_str!("report.js"),
 ];
 
-/// Writes `report.html` for a run, into its directory `run`, which will have the name of `target`.
-pub fn write_html(results: &Results, run: &Path, target: &Path) -> Result<()> {
-    write_whole(&run.join(REPORT), html(results, run, target)?)
+/// Writes `report.html` for a run, into its directory `run`, which will have the name of `target`, and the pages
+/// of its coverage.
+pub fn write_html(results: &Results, run: &Path, target: &Path, lab: Option<&Lab>) -> Result<()> {
+    let coverage = lab.map(|lab| coverage::write_pages(lab, results, run)).transpose()?.unwrap_or_default();
+    write_whole(&run.join(REPORT), html(results, run, target, &coverage)?)
 }
 
 /// The packed blocks of one result.
@@ -70,10 +75,10 @@ impl Blocks {
     }
 }
 
-fn html(results: &Results, run: &Path, target: &Path) -> Result<String> {
+fn html(results: &Results, run: &Path, target: &Path, coverage: &Summary) -> Result<String> {
     let mut blocks = all_blocks(results, run)?;
     let without = fit(results, &mut blocks, BLOCKS_MAX);
-    let list = List::of(results, target, &blocks, without);
+    let list = List::of(results, target, &blocks, without, coverage);
     let script = SCRIPTS.join("\n");
     let mut data = String::new();
     for (index, block) in blocks.iter().enumerate() {

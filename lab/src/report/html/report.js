@@ -35,7 +35,8 @@ function header() {
   const facts = [["started", run.started.replace("T", " ").replace("Z", " UTC")], ["took", `${run.seconds.toFixed(1)} s`],
     ["host", `${host.architecture}, ${host.cpus} CPUs, ${host.accelerator}`], ["QEMU", list.qemu],
     ["kernels", list.kernels.map((kernel) => `${kernel.name} (${kernel.source_version})`).join(", ")],
-    ["shard", run.shard], ["shuffled by", run.shuffle], ["directory", list.directory]];
+    ["shard", run.shard], ["shuffled by", run.shuffle], ["directory", list.directory],
+    ["coverage", coverage()]];
   byId("facts").append(...facts.filter(([, value]) => value).map(([name, value]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value))));
   const missing = [];
@@ -43,8 +44,14 @@ function header() {
   if (list.without_timeline > 0) {
     missing.push(`The timelines of ${list.without_timeline} results are omitted to limit the size of this report; see their trace.dat.`);
   }
+  missing.push(...list.coverage.gaps.map((gap) => `No new pages of coverage: ${gap}.`));
   byId("incomplete").textContent = missing.join(" ");
   byId("incomplete").hidden = missing.length === 0;
+}
+
+function coverage() {
+  const { index, kernels } = list.coverage;
+  return index && make("a", { href: index }, kernels.join(", ") || "of an earlier report");
 }
 
 function controls() {

@@ -34,7 +34,7 @@ fn run(directory: &Path) -> Results {
 fn nothing_that_a_guest_says_is_markup() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret"), "secret").unwrap();
-    let page = html(&run(directory.path()), directory.path(), directory.path()).unwrap();
+    let page = html(&run(directory.path()), directory.path(), directory.path(), &Summary::default()).unwrap();
     assert!(!page.contains("<img") && !page.contains('\u{2028}') && !page.contains("<!--"), "markup");
     let scripts = page.matches("<script").count();
     // The list, the script, two blocks of details and a timeline.
@@ -88,7 +88,7 @@ fn links_in_a_result_are_not_followed() {
 #[test]
 fn the_policy_allows_this_script_and_style_and_no_network() {
     let directory = tempfile::tempdir().unwrap();
-    let page = html(&run(directory.path()), directory.path(), directory.path()).unwrap();
+    let page = html(&run(directory.path()), directory.path(), directory.path(), &Summary::default()).unwrap();
     let between =
         |begin: &str, end: &str| page.split_once(begin).unwrap().1.split_once(end).unwrap().0.to_owned();
     let policy = between("Content-Security-Policy\" content=\"", "\">");
