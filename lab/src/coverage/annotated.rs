@@ -38,7 +38,7 @@ pub fn annotated(measured: &Measured) -> Vec<AnnotatedFile<'_>> {
     }
     for function in source.functions.iter().filter(|function| !ran.meets(&function.code)) {
         let first = source.line_at(function.code.start).map_or(0, |line| source.lines[line].number);
-        files[function.file].never.push((&function.name, first));
+        files[function.file].never.push((function.name.as_str(), first));
     }
     files
 }

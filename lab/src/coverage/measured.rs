@@ -160,7 +160,7 @@ impl Measured {
 
     /// Returns all code that scenarios ran.
     pub fn ran(&self) -> Ranges {
-        self.scenarios.values().flat_map(Ranges::iter).cloned().collect()
+        self.scenarios.values().fold(Ranges::default(), |all, code| all.and(code))
     }
 
     /// Returns how much of each file ran, given the code that did.

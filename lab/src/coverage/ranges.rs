@@ -1,6 +1,6 @@
 //! Sets of addresses.
 
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 /// A set of addresses: sorted ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,13 @@ impl Ranges {
 
     /// Returns the addresses that are in either set.
     pub fn and(&self, other: &Ranges) -> Ranges {
-        self.0.iter().chain(&other.0).cloned().collect()
+        let (mut one, mut other) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let sorted = iter::from_fn(|| match (one.peek(), other.peek()) {
+            (Some(a), Some(b)) if b.start < a.start => other.next(),
+            (Some(_), _) => one.next(),
+            (None, _) => other.next(),
+        });
+        joined(sorted.cloned())
     }
 
     /// Returns the addresses that are not in `other`.
@@ -61,15 +67,20 @@ impl FromIterator<Range<u64>> for Ranges {
     fn from_iter<I: IntoIterator<Item = Range<u64>>>(ranges: I) -> Ranges {
         let mut all: Vec<Range<u64>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
         all.sort_unstable_by_key(|range| range.start);
-        let mut merged: Vec<Range<u64>> = Vec::with_capacity(all.len());
-        for range in all {
-            match merged.last_mut().filter(|last| last.end >= range.start) {
-                Some(last) => last.end = last.end.max(range.end),
-                None => merged.push(range),
-            }
-        }
-        Ranges(merged)
+        joined(all)
     }
+}
+
+/// Joins sorted ranges that overlap or touch.
+fn joined(sorted: impl IntoIterator<Item = Range<u64>>) -> Ranges {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match joined.last_mut().filter(|last| last.end >= range.start) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range),
+        }
+    }
+    Ranges(joined)
 }
 
 #[cfg(test)]
