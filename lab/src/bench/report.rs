@@ -54,7 +54,7 @@ pub fn report(lab: &Lab, look: Look<'_>) -> Result<Figures> {
     drop(task);
     let task = lab.progress.task("writing the report", None);
     let started = Instant::now();
-    report::write_html(&results, run, run)?;
+    report::write_html(&results, run, run, None)?;
     let written = started.elapsed().as_secs_f64();
     drop(task);
     let path = run.join(REPORT);
