@@ -27,6 +27,7 @@ use std::{
     cargo xtask lab coverage --never                         functions that nothing ran\n  \
     cargo xtask lab coverage --lcov out.info                 for genhtml and Codecov\n\n\
     Code that is freed after boot is not counted. A branch counts twice, once for each way.\n\
+    Of a distribution kernel, only the functions are known.\n\
     docs/coverage.md says how it is measured and how exact it is.")]
 pub(crate) struct Coverage {
     /// Directory of a run, by default results/latest, and files or directories of the kernel tree to count
@@ -63,6 +64,9 @@ impl Coverage {
         for measured in &measured {
             match (&self.function, &self.lcov) {
                 (Some(name), _) => show_function(measured, name)?,
+                (None, Some(_)) if !measured.source.has_lines() => {
+                    return Err(Usage(without_lines(measured)).into());
+                }
                 (None, Some(_)) => lines += &lcov(measured),
                 (None, None) if self.never => show_never(measured),
                 (None, None) => show_files(measured),
@@ -86,6 +90,16 @@ impl Coverage {
 fn show_files(measured: &Measured) {
     println!("{}: {} scenarios", measured.kernel.name, measured.scenarios.len());
     let files = measured.files(&measured.ran());
+    if !measured.source.has_lines() {
+        let functions = files.iter().fold(Share::default(), |sum, file| sum.and(file.functions));
+        println!(
+            "{} of {} functions ran ({} %); files and lines are unknown",
+            functions.ran,
+            functions.all,
+            functions.percent()
+        );
+        return;
+    }
     let widest = files.iter().map(|file| file.file.len()).max().unwrap_or_default().max("file".len());
     println!("{:widest$}  {:>19} {:>19} {:>19}", "file", "lines", "functions", "branches");
     let mut all = FileCoverage { file: "all".to_owned(), ..FileCoverage::default() };
@@ -99,6 +113,10 @@ fn show_files(measured: &Measured) {
     for name in &measured.incomplete {
         println!("{name} ran more code than could be noted; it counts for what was noted");
     }
+}
+
+fn without_lines(measured: &Measured) -> String {
+    format!("{} is a distribution kernel, whose lines are unknown", measured.kernel.name)
 }
 
 fn row(file: &FileCoverage, widest: usize) -> String {
@@ -133,6 +151,11 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
     }
     let of_lines = measured.scenarios_of_lines();
     for function in functions {
+        if !measured.source.has_lines() {
+            println!("{name} on {}", measured.kernel.name);
+            println!("run by: {}", listed(measured.scenarios_of(function)));
+            continue;
+        }
         let source = &measured.source;
         let lines = source.lines_of(function);
         let file = &source.files[function.file];
@@ -156,9 +179,13 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
         }
         who.sort_unstable();
         who.dedup();
-        println!("run by: {}", if who.is_empty() { "no scenario".to_owned() } else { who.join(", ") });
+        println!("run by: {}", listed(who));
     }
     Ok(())
+}
+
+fn listed(scenarios: Vec<&str>) -> String {
+    if scenarios.is_empty() { "no scenario".to_owned() } else { scenarios.join(", ") }
 }
 
 /// The part of the lines that all scenarios run which those of `lab run --smoke` run, in percent.
@@ -199,5 +226,8 @@ pub(crate) fn measured_on(kernel: &str, run: &Path, files: &SourceFiles) -> Resu
     let measured = measured.into_iter().find(|measured| measured.kernel.name == kernel);
     let measured =
         measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
+    if !measured.source.has_lines() {
+        return Err(Usage(without_lines(&measured)).into());
+    }
     Ok((measured, Times::of_results(&[run.to_owned()])?))
 }

@@ -4,7 +4,7 @@ use crate::{Usage, exit, root};
 use anyhow::Result;
 use clap::Args;
 use lab::{
-    context::Lab,
+    Lab,
     report::{REPORT, summary, write_forms},
     results::stored_results,
 };

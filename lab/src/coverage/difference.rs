@@ -25,7 +25,7 @@ impl FileDifference {
 
 /// Returns the files whose coverage differs between two runs.
 pub fn difference(a: &Measured, b: &Measured) -> Vec<FileDifference> {
-    let same_kernel = a.build.vmlinux() == b.build.vmlinux();
+    let same_kernel = a.vmlinux().is_some() && a.vmlinux() == b.vmlinux();
     let [mut a, mut b] = [a, b].map(files);
     let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
     let mut differences = Vec::new();

@@ -1,10 +1,10 @@
 //! The coverage of a stored run, kernel by kernel.
 
-use super::{Ran, Ranges, Source, SourceFiles};
+use super::{Function, Ran, Ranges, Source, SourceFiles};
 use crate::{
     cache::Cache,
     host::beneath::{directory_beneath, open_beneath, read_beneath},
-    kernel::{FoundBuild, find_builds},
+    kernel::{FoundBuild, distribution_functions, find_builds},
     results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, KernelInfo, Results, stored_results},
 };
 use anyhow::{Context, Result, bail};
@@ -21,9 +21,9 @@ const SOURCE_MAX: u64 = 16 << 20;
 pub struct Measured {
     /// The kernel.
     pub kernel: KernelInfo,
-    /// Its build.
-    pub build: FoundBuild,
-    /// Its lines.
+    /// Its build; a distribution kernel has none.
+    build: Option<FoundBuild>,
+    /// Its lines; of a distribution kernel, only the functions.
     pub source: Source,
     /// What each scenario ran, by name. Repeats are one.
     pub scenarios: BTreeMap<String, Ranges>,
@@ -130,8 +130,14 @@ impl Measured {
             }
         }
         let Some(build_id) = build_id else { return Ok(None) };
-        let build = build_of(cache, kernel, &build_id)?;
-        let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
+        let (build, source) = match distribution_functions(cache, &kernel.config_hash)? {
+            Some(functions) => (None, Source::of_symbols(&functions)?),
+            None => {
+                let build = build_of(cache, kernel, &build_id)?;
+                let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
+                (Some(build), source)
+            }
+        };
         let of = |name: &str| -> Result<Ranges> {
             let ran = Ran::load(run, &format!("{}/{name}", kernel.name))?;
             Ok(ran.map(|ran| ran.code).unwrap_or_default())
@@ -140,9 +146,18 @@ impl Measured {
         Ok(Some(Measured { kernel: kernel.clone(), build, source, scenarios, boot, empty, incomplete }))
     }
 
+    /// The ELF file with the lines; a distribution kernel has none.
+    pub fn vmlinux(&self) -> Option<PathBuf> {
+        self.build.as_ref().map(FoundBuild::vmlinux)
+    }
+
+    fn roots(&self) -> Vec<PathBuf> {
+        self.build.as_ref().map(FoundBuild::roots).unwrap_or_default()
+    }
+
     /// Returns the path of a source file; the file is gone if its tree was removed from the cache.
     pub fn path_of(&self, file: &str) -> PathBuf {
-        let mut roots = self.build.roots().into_iter().map(|root| root.join(file));
+        let mut roots = self.roots().into_iter().map(|root| root.join(file));
         roots.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(file))
     }
 
@@ -151,7 +166,7 @@ impl Measured {
     /// # Errors
     /// It is not there any more.
     pub fn text_of(&self, file: &str) -> Result<String> {
-        let roots = self.build.roots();
+        let roots = self.roots();
         let read = |root: &PathBuf| read_beneath(root, file, SOURCE_MAX).ok();
         let text =
             roots.iter().find_map(read).with_context(|| format!("the source file `{file}` is gone"))?;
@@ -182,6 +197,12 @@ impl Measured {
             branch.ways(ran).into_iter().for_each(|ran| branches.add(ran));
         }
         files
+    }
+
+    /// Returns the scenarios that ran a function, apart from what an empty scenario ran.
+    pub fn scenarios_of(&self, function: &Function) -> Vec<&str> {
+        let ran = |code: &Ranges| code.without(&self.empty).meets(&function.code);
+        self.scenarios.iter().filter(|(_, code)| ran(code)).map(|(name, _)| name.as_str()).collect()
     }
 
     /// Returns for each line the scenarios that ran it, apart from what an empty scenario ran. Those that ran the

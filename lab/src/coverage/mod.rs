@@ -14,6 +14,7 @@ mod measured;
 mod ranges;
 mod source;
 mod stored;
+mod symbols;
 mod tree;
 
 pub use affected::{Affected, Concerned, affected, never_run, take_slow};

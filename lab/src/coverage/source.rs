@@ -31,7 +31,7 @@ pub struct Source {
     /// The branches, by address.
     pub branches: Vec<Branch>,
     /// The addresses of each line, sorted: a line may have many pieces.
-    pieces: Vec<(Range<u64>, usize)>,
+    pub(super) pieces: Vec<(Range<u64>, usize)>,
     /// The first instructions of the statements of each line, sorted; of a line without any, its pieces.
     starts: Vec<(Range<u64>, usize)>,
 }

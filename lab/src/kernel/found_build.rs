@@ -39,7 +39,21 @@ pub fn find_builds(cache: &Cache, config_hash: &str) -> Result<Vec<FoundBuild>> 
 
 /// Returns whether the cache has a distribution kernel, not a build, with this configuration.
 pub fn was_distribution(cache: &Cache, config_hash: &str) -> Result<bool> {
-    Ok(places(cache)?.iter().any(|place| Distribution::has_config(place, config_hash)))
+    Ok(distribution(cache, config_hash)?.is_some())
+}
+
+/// Returns the functions of the distribution kernel with this configuration by address, in the format of
+/// /proc/kallsyms; `None` if the cache has no such kernel.
+///
+/// # Errors
+/// They were not read from a guest yet.
+pub fn distribution_functions(cache: &Cache, config_hash: &str) -> Result<Option<String>> {
+    let found = distribution(cache, config_hash)?;
+    found.map(|found| functions_in_file(&found.symbols())).transpose()
+}
+
+fn distribution(cache: &Cache, config_hash: &str) -> Result<Option<Distribution>> {
+    Ok(places(cache)?.iter().find_map(|place| Distribution::with_config(place, config_hash)))
 }
 
 fn places(cache: &Cache) -> Result<Vec<PathBuf>> {
@@ -100,5 +114,10 @@ mod tests {
         assert!(was_distribution(&cache, &digest).unwrap());
         assert!(find_builds(&cache, &digest).unwrap().is_empty());
         assert!(!was_distribution(&cache, &digest[1..]).unwrap());
+        assert!(distribution_functions(&cache, &digest).is_err());
+        fs::write(place.join("System.map"), "ffff800080000000 T f\nffff800080000010 D d\n").unwrap();
+        let functions = |digest| distribution_functions(&cache, digest).unwrap();
+        assert_eq!(functions(&digest).unwrap(), "ffff800080000000 T f\n");
+        assert_eq!(functions(&digest[1..]), None);
     }
 }

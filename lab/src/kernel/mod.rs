@@ -43,7 +43,7 @@ pub use config::Config;
 pub use config::ask as requested_symbols;
 pub(crate) use distribution::unpack_module;
 pub(crate) use found_build::build_id;
-pub use found_build::{FoundBuild, find_builds, was_distribution};
+pub use found_build::{FoundBuild, distribution_functions, find_builds, was_distribution};
 pub use functions::{Functions, Obstacle, Want};
 pub(crate) use functions::{inlined, inlined_reason};
 pub use gdb_index::{GDB, indexed_vmlinux};

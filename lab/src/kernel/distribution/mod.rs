@@ -56,10 +56,10 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
-    /// Returns whether `place` has a distribution kernel whose `config` has this digest.
-    pub(super) fn has_config(place: &Path, digest: &str) -> bool {
-        let config = Distribution { place: place.to_owned() }.config();
-        fs::read(config).is_ok_and(|config| digest_of(&config) == digest)
+    /// Returns the distribution kernel in `place` if its `config` has this digest.
+    pub(super) fn with_config(place: &Path, digest: &str) -> Option<Distribution> {
+        let found = Distribution { place: place.to_owned() };
+        fs::read(found.config()).is_ok_and(|config| digest_of(&config) == digest).then_some(found)
     }
 
     pub(super) fn place(&self) -> &PathBuf {

@@ -49,6 +49,11 @@ pub(super) fn write_pages(lab: &Lab, results: &Results, run: &Path) -> Result<Su
         };
         match read() {
             Ok(None) => {}
+            Ok(Some(measured)) if !measured.source.has_lines() => {
+                summary
+                    .gaps
+                    .push(format!("{} has no line table; `lab coverage` shows its functions", kernel.name));
+            }
             Ok(Some(measured)) => summary.kernels.push(pages.add(&measured)),
             Err(error) => summary.gaps.push(printable(format!("{error:#}"))),
         }
