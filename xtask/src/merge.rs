@@ -5,8 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use fs_err::File;
 use lab::{
-    Lab,
-    kernel,
+    Lab, kernel,
     report::{Page, Terminal, markdown, summary, write_forms},
     reproducer::FILE,
     results::{

@@ -12,7 +12,8 @@ const NAMES_MAX: usize = 12;
 /// Explains the colours.
 const LEGEND: &str = "<p class=\"legend\"><span class=\"ran\">ran</span> <span class=\"never\">not run</span> \
     <span>no code</span> <span class=\"soft\">The number of scenarios that ran a line, or a group of \
-    lines, precedes it; the tooltip names them, those that ran the least code first. <code>all</code>: an empty scenario runs it, too.</span></p>\n";
+    lines, precedes it; the tooltip names them, those that ran the least code first. \
+    <code>all</code>: an empty scenario runs it, too.</span></p>\n";
 
 /// Returns the page of a file at `path` below the directory of the pages, given its text.
 pub(super) fn page(kernel: &KernelInfo, path: &str, file: &AnnotatedFile<'_>, text: &str) -> String {
