@@ -39,6 +39,11 @@ impl SourceFiles {
         let is_in = |patterns: &[String]| patterns.iter().any(|pattern| is_match(pattern, file));
         is_in(&self.files) && !is_in(&self.except)
     }
+
+    /// Returns whether all are compiled by themselves: unlike that of a header, their code is in no other unit.
+    pub fn are_compiled(&self) -> bool {
+        self.files.iter().all(|pattern| pattern.ends_with(".c"))
+    }
 }
 
 /// Returns whether a file has the name, is below the directory, or matches the pattern. `*` does not match

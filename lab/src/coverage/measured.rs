@@ -134,7 +134,7 @@ impl Measured {
             Some(functions) => (None, Source::of_symbols(&functions)?),
             None => {
                 let build = build_of(cache, kernel, &build_id)?;
-                let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), |file| files.has(file))?;
+                let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), files)?;
                 (Some(build), source)
             }
         };
@@ -175,7 +175,7 @@ impl Measured {
 
     /// Returns all code that scenarios ran.
     pub fn ran(&self) -> Ranges {
-        self.scenarios.values().fold(Ranges::default(), |all, code| all.and(code))
+        self.scenarios.values().flat_map(Ranges::iter).cloned().collect()
     }
 
     /// Returns how much of each file ran, given the code that did.

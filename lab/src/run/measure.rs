@@ -38,7 +38,7 @@ fn boot(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
         .input("machine", prepared.snapshots.key(&spec)?.as_str())
         .input("plugin", plugin.as_os_str().as_encoded_bytes())
         .finish(&kernel.name);
-    let entry = prepared.cache.entry(
+    let entry = prepared.lab.cache.entry(
         "coverage",
         &key,
         || {},
