@@ -33,7 +33,7 @@ pub struct Source {
     /// The addresses of each line, sorted: a line may have many pieces.
     pub(super) pieces: Vec<(Range<u64>, usize)>,
     /// The first instructions of the statements of each line, sorted; of a line without any, its pieces.
-    starts: Vec<(Range<u64>, usize)>,
+    pub(super) starts: Vec<(Range<u64>, usize)>,
 }
 
 /// A line that has code.

@@ -49,7 +49,7 @@ pub fn gcov(lab: &Lab, scenarios: &[(ScenarioFile, Scenario)], results: &Path) -
     let files = SourceFiles::named(&[AREA.to_owned()]);
     let bench = Bench {
         counters: Counters::of(&kernel, &roots)?,
-        source: Source::of_vmlinux(&vmlinux, &roots, |file| files.has(file))?,
+        source: Source::of_vmlinux(&vmlinux, &roots, &files)?,
         guest,
         snapshots: Snapshots::new(lab)?,
         directory: lab.cache.directory("bench")?,
