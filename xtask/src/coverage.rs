@@ -7,6 +7,7 @@ use fs_err as fs;
 use lab::{
     cache::Cache,
     coverage::{Fewest, FileCoverage, Function, Measured, Share, SourceFiles, fewest, last_measured, lcov},
+    guest::source_name,
     progress::Progress,
     results::Times,
     run::select::Selection,
@@ -17,12 +18,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Show which kernel code the scenarios of a run ran
+/// Show which code of the kernel and of modules the scenarios of a run ran
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab run --coverage                           measure\n  \
     cargo xtask lab coverage                                 the kernel's tracing code, by file\n  \
     cargo xtask lab coverage fs/eventfd.c kernel/bpf         other files, or directories\n  \
+    cargo xtask lab coverage guest/modules/ftracehook        a module\n  \
     cargo xtask lab coverage --function register_kprobe      its lines, and who ran them\n  \
     cargo xtask lab coverage --never                         functions that nothing ran\n  \
     cargo xtask lab coverage --lcov out.info                 for genhtml and Codecov\n\n\
@@ -30,8 +32,8 @@ use std::{
     Of a distribution kernel, only the functions are known.\n\
     docs/coverage.md says how it is measured and how exact it is.")]
 pub(crate) struct Coverage {
-    /// Directory of a run, by default results/latest, and files or directories of the kernel tree to count
-    /// instead of its tracing code; `*` stands for a part of a name
+    /// Directory of a run, by default results/latest, and files or directories of the kernel tree or of modules to
+    /// count instead of the kernel's tracing code; `*` stands for a part of a name
     #[arg(value_name = "RESULTS|FILE")]
     arguments: Vec<String>,
     /// Show the source of a function with the number of scenarios that ran each line, and their names
@@ -48,8 +50,9 @@ pub(crate) struct Coverage {
 impl Coverage {
     pub(crate) fn run(self) -> Result<u8> {
         let (run, named) = self.subject();
+        let named: Vec<String> = named.iter().map(|name| source_name(root(), name)).collect();
         let files =
-            if named.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(named) };
+            if named.is_empty() { SourceFiles::of_tracing(root())? } else { SourceFiles::named(&named) };
         let measured = Measured::load(&run, &Cache::open(&Progress::new())?, &files)?;
         for measured in &measured {
             let is_known = |name: &&String| {
@@ -112,6 +115,10 @@ fn show_files(measured: &Measured) {
     println!("{}", row(&all, widest));
     for name in &measured.incomplete {
         println!("{name} ran more code than could be noted; it counts for what was noted");
+    }
+    for module in measured.modules.iter().filter(|module| module.counted && !module.refused.is_empty()) {
+        let scenarios = module.refused.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        println!("what {} ran while the kernel refused to load it is not counted: {scenarios}", module.name);
     }
 }
 

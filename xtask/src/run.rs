@@ -93,7 +93,8 @@ pub(crate) struct Run {
     /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
-    /// Measure which kernel code each scenario runs; the report and `cargo xtask lab coverage` show it
+    /// Measure which code of the kernel and of modules each scenario runs; the report and `cargo xtask lab coverage`
+    /// show it
     #[arg(long)]
     coverage: bool,
     /// Directory for results [default: FTRACE_LAB_RESULTS, or results/]
@@ -202,7 +203,7 @@ impl Run {
     fn change(&self) -> Result<Option<Change>> {
         let (Some(since), Some(tree)) = (&self.affected, &self.kernel_tree) else { return Ok(None) };
         let changes = changes_since(tree, since).map_err(|error| Usage(format!("{error:#}")))?;
-        Ok(Some(Change { changes, tree: Some(tree.clone()), since: Some(since.clone()) }))
+        Ok(Some(Change::of_kernel(changes, tree, since)))
     }
 
     fn results(&self) -> PathBuf {

@@ -1,4 +1,4 @@
-//! `lab run --coverage` and `lab coverage` on the default kernel.
+//! `lab run --coverage`, `lab coverage` and `lab affected` on the default kernel.
 
 #[expect(dead_code, reason = "only other tests kill runs")]
 mod stage;
@@ -134,4 +134,102 @@ fn what_cannot_be_shown_says_why() {
         &["6.12 has no function `eventfd_wrote` of its own in the files that are counted"],
     );
     check(&mut coverage(&results, &["fs/eventfd.cc"]), 2, &["6.12 has no code in `fs/eventfd.cc`"]);
+}
+
+/// A module whose init does some work.
+const MODULE: &str = "\
+#include <linux/module.h>
+#include \"mine.h\"
+
+static int times;
+module_param(times, int, 0444);
+
+static noinline int mine_work(int count)
+{
+	if (count > MINE_MAX) {
+		pr_info(\"many\\n\");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init mine_init(void)
+{
+	return mine_work(times);
+}
+module_init(mine_init);
+
+static void __exit mine_exit(void)
+{
+	pr_info(\"bye\\n\");
+}
+module_exit(mine_exit);
+
+MODULE_DESCRIPTION(\"Coverage of a module\");
+MODULE_LICENSE(\"GPL\");
+";
+
+/// Creates the sources of the module outside of the checkout, under git.
+fn module(mine: &Path) {
+    let files = [("Kbuild", "obj-m := mine.o\n"), ("mine.h", "#define MINE_MAX 3\n"), ("mine.c", MODULE)];
+    for (name, text) in files {
+        fs::write(mine.join(name), text).unwrap();
+    }
+    let identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+    for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "--message=first"]] {
+        check(Command::new("git").arg("-C").arg(mine).args(identity).args(arguments), 0, &[]);
+    }
+}
+
+#[test]
+fn a_run_knows_which_lines_of_modules_each_scenario_ran() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let results = directory.path().join("results");
+    let outside = tempfile::tempdir().unwrap();
+    let mine = outside.path().canonicalize().unwrap().join("mine");
+    fs::create_dir(&mine).unwrap();
+    module(&mine);
+    let source = mine.display();
+    let load = format!("module: {{ source: {source} }}");
+    let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL)]);
+    let twice = format!(
+        "summary: a module is loaded twice\nsteps:\n  - {load}\n  - unload: mine\n  - load: deaths\n  - {load}\n  \
+         - unload: deaths\n  - unload: mine\n"
+    );
+    fs::write(scenarios.join("twice.yaml"), twice).unwrap();
+    let refused = format!(
+        "summary: a module refuses to be loaded\nsteps:\n  - {load}\n    parameters: times=9\n    errno: EINVAL\n"
+    );
+    fs::write(scenarios.join("refused.yaml"), refused).unwrap();
+    check(run(&results, &scenarios).arg("--coverage"), 0, &["3 passed"]);
+
+    let file = mine.join("mine.c").display().to_string();
+    let refused = "what mine ran while the kernel refused to load it is not counted: refused";
+    check(&mut coverage(&results, &[&source.to_string()]), 0, &[&format!("\n{file} "), refused]);
+    let shown = said(&check(
+        &mut coverage(&results, &[&file, "--function", "mine_work"]),
+        0,
+        &["mine_work on 6.12, ", "\nrun by: twice\n", "     1     9  \tif (count > MINE_MAX) {"],
+    ));
+    assert!(shown.contains(" never    10  \t\tpr_info"), "{shown}");
+    let never = said(&check(&mut coverage(&results, &[&file, "guest/modules/deaths", "--never"]), 0, &[]));
+    assert!(never.contains("guest/modules/deaths/deaths.c") && !never.contains("mine_"), "{never}");
+    let info = directory.path().join("out.info");
+    check(coverage(&results, &[&file, "--lcov"]).arg(&info), 0, &[]);
+    let text = fs::read_to_string(&info).unwrap();
+    assert!(text.contains("DA:9,1\nDA:10,0\n"), "{text}");
+
+    let affected = |arguments: &[&str], expect: &[&str], not: &str| {
+        let mut command = xtask();
+        command.args(["lab", "affected", "--results"]).arg(results.join("latest")).args(arguments);
+        let listed = said(&check(&mut command, 0, expect));
+        assert!(!listed.contains(not), "{listed}");
+    };
+    affected(&[&format!("{file}:9-10")], &["twice", "1 changed lines"], "refused");
+    affected(&[&format!("{}/mine.h", mine.display())], &["twice", "refused"], "nothing");
+    fs::write(mine.join("mine.c"), MODULE.replace("count > MINE_MAX", "count >= MINE_MAX")).unwrap();
+    affected(&["--tree", &source.to_string(), "--since", "HEAD"], &["twice", "1 changed lines"], "refused");
+    // The lines are those that were measured.
+    check(&mut coverage(&results, &[&file, "--function", "mine_work"]), 0, &["if (count > MINE_MAX)"]);
 }

@@ -1,6 +1,6 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
-use super::{FileChange, Measured};
+use super::{FileChange, Measured, MeasuredModule};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +55,7 @@ pub fn take_slow(
     let mut covered: BTreeSet<usize> = quick.iter().flat_map(|quick| &quick.lines).copied().collect();
     slow.sort_by(|a, b| time(a).total_cmp(&time(b)));
     slow.retain(|slow| {
-        let is_needed = !slow.lines.is_subset(&covered);
+        let is_needed = slow.lines.is_empty() || !slow.lines.is_subset(&covered);
         covered.extend(&slow.lines);
         !is_needed
     });
@@ -79,18 +79,41 @@ fn concerns_all(file: &str) -> Option<String> {
     is_build_file.then(|| format!("`{file}` affects how the kernel is built"))
 }
 
-/// Returns the scenarios that a change of the measured kernel concerns. `text` returns what a file was before
-/// the change, if that is not the measured kernel's.
+impl Measured {
+    /// Returns whether a file is one of the sources of a module that scenarios loaded.
+    pub fn is_of_module(&self, file: &str) -> bool {
+        self.modules_with(file).next().is_some()
+    }
+
+    fn modules_with(&self, file: &str) -> impl Iterator<Item = &MeasuredModule> + Clone {
+        self.modules.iter().filter(move |module| module.files.contains_key(file))
+    }
+
+    /// Returns whether any of the lines is in the init of a module that had run before scenarios began.
+    fn restores(&self, module: &MeasuredModule, lines: &[usize]) -> bool {
+        let ran = self.source.lines_in(&module.restored);
+        lines.iter().any(|line| ran[*line])
+    }
+}
+
+/// Returns the scenarios that a change of the measured kernel, or of its modules, concerns. `text` returns what a
+/// file was before the change, if that is not what was measured.
 pub fn affected(
     measured: &Measured,
     changes: &[FileChange],
     text: impl Fn(&str) -> Option<String>,
 ) -> Affected {
-    if let Some(why) = changes.iter().find_map(|change| concerns_all(&change.file)) {
+    let mut of_kernel = changes.iter().filter(|change| !measured.is_of_module(&change.file));
+    if let Some(why) = of_kernel.find_map(|change| concerns_all(&change.file)) {
         return Affected::All(why);
     }
     let (mut changed, mut around) = (BTreeSet::new(), BTreeSet::new());
+    let mut loading = BTreeSet::new();
     for change in changes {
+        let modules = measured.modules_with(&change.file);
+        if concerns_all(&change.file).is_some() {
+            loading.extend(modules.clone().flat_map(|module| &module.scenarios));
+        }
         let Some(file) = measured.source.files.iter().position(|file| *file == change.file) else { continue };
         let own = measured.text_of(&change.file).unwrap_or_default();
         let before = text(&change.file).unwrap_or_else(|| own.clone());
@@ -110,6 +133,11 @@ pub fn affected(
             .filter(|(_, number)| concerned.iter().any(|lines| lines.contains(number)))
             .map(|(index, _)| *index)
             .collect();
+        loading.extend(
+            modules
+                .filter(|module| measured.restores(module, &of_functions))
+                .flat_map(|module| &module.scenarios),
+        );
         match of_functions.is_empty() {
             // A table, a macro, or a function that runs during boot: any code of the file may use it.
             true => around.extend(in_file.iter().map(|(index, _)| *index)),
@@ -118,18 +146,23 @@ pub fn affected(
         let is_changed = |number: u32| same && is_changed(&(number..number + 1));
         changed.extend(in_file.iter().filter(|(_, number)| is_changed(*number)).map(|(index, _)| *index));
     }
-    Affected::Some(ranked(measured, &changed, &around))
+    Affected::Some(ranked(measured, &changed, &around, &loading))
 }
 
-/// Returns the scenarios that ran any of the lines. Of those that ran equally many, the one that ran the
-/// least else comes first.
-fn ranked(measured: &Measured, changed: &BTreeSet<usize>, around: &BTreeSet<usize>) -> Vec<Concerned> {
+/// Returns the scenarios that ran any of the lines, and those that are `loading` a module of which all may have
+/// changed. Of those that ran equally many lines, the one that ran the least else comes first.
+fn ranked(
+    measured: &Measured,
+    changed: &BTreeSet<usize>,
+    around: &BTreeSet<usize>,
+    loading: &BTreeSet<&String>,
+) -> Vec<Concerned> {
     let mut found = Vec::new();
     for (scenario, code) in &measured.scenarios {
         let own = measured.source.lines_in(&code.without(&measured.empty));
         let count = |lines: &BTreeSet<usize>| lines.iter().filter(|line| own[**line]).count();
         let lines: BTreeSet<usize> = changed.union(around).copied().filter(|line| own[*line]).collect();
-        if !lines.is_empty() {
+        if !lines.is_empty() || loading.contains(scenario) {
             let (changed, around) = (count(changed), count(around));
             found.push((code.size(), Concerned { scenario: scenario.clone(), changed, around, lines }));
         }

@@ -44,6 +44,12 @@ impl SourceFiles {
     pub fn are_compiled(&self) -> bool {
         self.files.iter().all(|pattern| pattern.ends_with(".c"))
     }
+
+    /// Returns whether any of them may be below a directory.
+    pub(super) fn reach(&self, directory: &str) -> bool {
+        let is_below = |name: &String| is_match(directory, name) || is_match(name, directory);
+        self.files.iter().any(is_below)
+    }
 }
 
 /// Returns whether a file has the name, is below the directory, or matches the pattern. `*` does not match
@@ -73,6 +79,18 @@ mod tests {
         check("kernel/trace/*.c", "kernel/trace/rv/rv.c", false);
         check("kernel/trace/*.c", "kernel/trace/trace.h", false);
         check("kernel/t*t.c", "kernel/t.c", false);
+    }
+
+    #[test]
+    fn files_may_be_below_a_directory() {
+        let check = |name: &str, expect| {
+            assert_eq!(SourceFiles::named(&[name.to_owned()]).reach("guest/modules/a"), expect, "{name}");
+        };
+        check("guest/modules/a", true);
+        check("guest/modules/a/a.c", true);
+        check("guest", true);
+        check("guest/modules/b", false);
+        check("guest/modules/aa/a.c", false);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The coverage of a stored run, kernel by kernel.
 
-use super::{Function, Ran, Ranges, Source, SourceFiles};
+use super::{
+    Function, MeasuredModule, Ran, Ranges, Source, SourceFiles,
+    modules::{Loads, Modules},
+};
 use crate::{
     cache::Cache,
     host::beneath::{directory_beneath, open_beneath, read_beneath},
@@ -23,16 +26,18 @@ pub struct Measured {
     pub kernel: KernelInfo,
     /// Its build; a distribution kernel has none.
     build: Option<FoundBuild>,
-    /// Its lines; of a distribution kernel, only the functions.
+    /// Its lines; of a distribution kernel, only the functions. With those of its modules.
     pub source: Source,
     /// What each scenario ran, by name. Repeats are one.
     pub scenarios: BTreeMap<String, Ranges>,
-    /// What the kernel ran until its snapshot was made.
+    /// What the kernel ran until its snapshot was made, with the init of a module in the snapshot.
     pub boot: Ranges,
     /// What an empty scenario ran.
     pub empty: Ranges,
     /// The scenarios of which some of the code that they ran is not known.
     pub incomplete: Vec<String>,
+    /// The modules that scenarios loaded, whose code is in `source` and `scenarios` at addresses of its own.
+    pub modules: Vec<MeasuredModule>,
 }
 
 /// How much of a file ran.
@@ -111,6 +116,7 @@ impl Measured {
     ) -> Result<Option<Measured>> {
         let mut scenarios: BTreeMap<String, Ranges> = BTreeMap::new();
         let (mut incomplete, mut build_id) = (Vec::new(), None);
+        let mut loads = Loads::default();
         let of_kernel = results.scenarios.iter().filter(|result| result.kernel == kernel.name);
         for result in of_kernel.filter(|result| !result.directory.is_empty()) {
             let Ok(directory) = directory_beneath(run, &result.directory) else { continue };
@@ -120,6 +126,7 @@ impl Measured {
             }
             let code = scenarios.entry(result.name.clone()).or_default();
             *code = code.and(&ran.code);
+            loads.add(&result.name, ran.modules);
             match &build_id {
                 Some(other) if *other != ran.build_id => bail!(
                     "`{}` has coverage of different builds of {}, which cannot be added",
@@ -130,12 +137,13 @@ impl Measured {
             }
         }
         let Some(build_id) = build_id else { return Ok(None) };
-        let (build, source) = match distribution_functions(cache, &kernel.config_hash)? {
-            Some(functions) => (None, Source::of_symbols(&functions)?),
+        let (build, source, modules) = match distribution_functions(cache, &kernel.config_hash)? {
+            Some(functions) => (None, Source::of_symbols(&functions)?, Vec::new()),
             None => {
                 let build = build_of(cache, kernel, &build_id)?;
                 let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), files)?;
-                (Some(build), source)
+                let Modules { modules, sources } = loads.read(cache, &build, files, &mut scenarios)?;
+                (Some(build), Source::of_all(&[vec![source], sources].concat()), modules)
             }
         };
         let of = |name: &str| -> Result<Ranges> {
@@ -143,7 +151,17 @@ impl Measured {
             Ok(ran.map(|ran| ran.code).unwrap_or_default())
         };
         let (boot, empty) = (of(BOOT_COVERAGE)?, of(EMPTY_COVERAGE)?);
-        Ok(Some(Measured { kernel: kernel.clone(), build, source, scenarios, boot, empty, incomplete }))
+        let boot = modules.iter().fold(boot, |boot, module| boot.and(&module.restored));
+        Ok(Some(Measured {
+            kernel: kernel.clone(),
+            build,
+            source,
+            scenarios,
+            boot,
+            empty,
+            incomplete,
+            modules,
+        }))
     }
 
     /// The ELF file with the lines; a distribution kernel has none.
@@ -155,17 +173,29 @@ impl Measured {
         self.build.as_ref().map(FoundBuild::roots).unwrap_or_default()
     }
 
+    /// Returns the copy of a module's source file that was built.
+    fn copy_of(&self, file: &str) -> Option<&PathBuf> {
+        self.modules.iter().find_map(|module| module.files.get(file))
+    }
+
     /// Returns the path of a source file; the file is gone if its tree was removed from the cache.
     pub fn path_of(&self, file: &str) -> PathBuf {
+        if let Some(copy) = self.copy_of(file) {
+            return copy.clone();
+        }
         let mut roots = self.roots().into_iter().map(|root| root.join(file));
         roots.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(file))
     }
 
-    /// Reads a source file. Its name is that of the debug information, and does not lead out of the tree.
+    /// Reads a source file, as it was built. Its name is that of the debug information, and does not lead out of
+    /// the tree.
     ///
     /// # Errors
     /// It is not there any more.
     pub fn text_of(&self, file: &str) -> Result<String> {
+        if let Some(copy) = self.copy_of(file) {
+            return Ok(String::from_utf8_lossy(&fs::read(copy)?).into_owned());
+        }
         let roots = self.roots();
         let read = |root: &PathBuf| read_beneath(root, file, SOURCE_MAX).ok();
         let text =

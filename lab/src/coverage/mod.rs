@@ -1,7 +1,7 @@
-//! Notes of machines → the kernel's lines, functions and branches that each scenario ran.
+//! Notes of machines → the lines, functions and branches of the kernel and of modules that each scenario ran.
 //!
 //! QEMU notes the code that it translates (`lab/plugin`), so the kernel and the guest are the same with
-//! and without the measurement. The line table of vmlinux turns addresses into lines.
+//! and without the measurement. The line tables of vmlinux and of modules turn addresses into lines.
 
 mod affected;
 mod annotated;
@@ -10,8 +10,11 @@ mod difference;
 mod fewest;
 mod files;
 mod lcov;
+mod loads;
 mod measured;
+mod modules;
 mod ranges;
+mod rows;
 mod source;
 mod stored;
 mod symbols;
@@ -24,12 +27,15 @@ pub use difference::{FileDifference, difference};
 pub use fewest::{Fewest, fewest};
 pub use files::SourceFiles;
 pub use lcov::lcov;
+pub(crate) use loads::Load;
+pub use loads::{ModuleRan, SectionRan};
 pub use measured::{FileCoverage, Measured, Share, last_measured};
+pub use modules::MeasuredModule;
 pub use ranges::Ranges;
 pub(crate) use source::Presence;
 pub use source::{Branch, Function, Line, Source};
 pub use stored::Ran;
-pub use tree::{changes_since, diff_since, text_at};
+pub use tree::{changes_since, diff_since, text_at, top_of};
 
 use crate::{
     kernel::{Kernel, build_id},
@@ -38,10 +44,11 @@ use crate::{
 use anyhow::Result;
 use std::path::Path;
 
-/// Takes the notes of a machine that has ended out of its `directory`, and writes what it ran `to` a file. Does
-/// nothing if it was not measured.
-pub(crate) fn keep(kernel: &Kernel, directory: &Path, to: &Path) -> Result<()> {
+/// Takes the notes of a machine that has ended out of its `directory`, and writes what it ran `to` a file, given
+/// the modules that it loaded. Does nothing if it was not measured.
+pub(crate) fn keep(kernel: &Kernel, directory: &Path, loads: &[Load], to: &Path) -> Result<()> {
     let Some(executed) = executed(directory)? else { return Ok(()) };
     let build_id = kernel.vmlinux().map_or(Ok(String::new()), |vmlinux| build_id(&vmlinux))?;
-    Ran { build_id, code: executed.blocks.into_iter().collect(), lost: executed.lost }.store(to)
+    let modules = loads.iter().map(|load| load.ran(&executed.blocks)).collect();
+    Ran { build_id, code: executed.blocks.into_iter().collect(), lost: executed.lost, modules }.store(to)
 }

@@ -1,26 +1,29 @@
-//! The lines, functions and conditional branches of a kernel's code, by address.
+//! The lines, functions and conditional branches of the code of a kernel and of modules, by address.
 
-use super::{Ranges, SourceFiles};
+use super::{Ranges, SourceFiles, rows::Rows};
 use crate::{
     arm64,
-    kernel::text::{Binary, Dwarf, INSTRUCTION, Slice, Symbol, dwarf, map},
-    splat::shortened,
+    kernel::text::{Binary, INSTRUCTION, Symbol},
 };
 use anyhow::{Context, Result};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     ops::Range,
     path::{Path, PathBuf},
 };
 
-type Unit<'a> = gimli::Unit<Slice<'a>>;
+/// Addresses of a line, and its index.
+pub(super) type Piece = (Range<u64>, usize);
 
 /// The section of code that stays after boot.
 const TEXT: &str = ".text";
 
-/// The lines of a kernel that have code, with its functions and branches. Code that is freed after boot is
-/// left out.
-#[derive(Debug, Default)]
+/// The size of the patch site at the entry of a function, in bytes. The first one of a file has no line there.
+const PATCH_SITE: u64 = 2 * INSTRUCTION;
+
+/// The lines of a kernel and of modules that have code, with their functions and branches. Code of the kernel
+/// that is freed after boot is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The names of files, sorted.
     pub files: Vec<String>,
@@ -31,9 +34,9 @@ pub struct Source {
     /// The branches, by address.
     pub branches: Vec<Branch>,
     /// The addresses of each line, sorted: a line may have many pieces.
-    pub(super) pieces: Vec<(Range<u64>, usize)>,
+    pub(super) pieces: Vec<Piece>,
     /// The first instructions of the statements of each line, sorted; of a line without any, its pieces.
-    pub(super) starts: Vec<(Range<u64>, usize)>,
+    pub(super) starts: Vec<Piece>,
 }
 
 /// A line that has code.
@@ -97,29 +100,84 @@ impl Source {
     /// # Errors
     /// The file cannot be read, or has no valid debug information.
     pub fn of_vmlinux(vmlinux: &Path, roots: &[PathBuf], files: &SourceFiles) -> Result<Source> {
-        let read = || -> Result<Source> {
+        let name = |file: String| files.has(&file).then_some(file);
+        let read = || {
             let binary = Binary::vmlinux(vmlinux)?;
             // Not .init.text, which is freed after boot.
-            let text = binary.section(TEXT).with_context(|| format!("it has no section `{TEXT}`"))?;
-            let mut rows = Rows {
-                roots,
-                files,
-                text: text.clone(),
-                names: BTreeMap::new(),
-                rows: Vec::new(),
-                starts: Vec::new(),
-            };
-            rows.read(vmlinux, files.are_compiled())?;
-            if rows.rows.is_empty() {
-                // Such as a file that another one includes.
-                rows.read(vmlinux, false)?;
+            let text = [binary.section(TEXT).with_context(|| format!("it has no section `{TEXT}`"))?];
+            let mut rows = Rows::new(&text, roots, name);
+            rows.read(&binary, files.are_compiled())?;
+            if rows.is_empty() {
+                // Such as those of a file that another one includes.
+                rows.read(&binary, false)?;
             }
-            let mut source = rows.source();
-            source.functions = source.functions_of(&binary)?;
-            source.branches = source.branches_of(&binary, &text);
-            Ok(source)
+            Source::of_rows(rows, &binary, &text)
         };
         read().with_context(|| format!("cannot read the lines of `{}`", vmlinux.display()))
+    }
+
+    /// Reads a module that is not loaded: each of its sections has a separate address range, see
+    /// [`Binary::unloaded`]. `name` returns the name of a file, given that in the debug information without
+    /// `roots`, if it is wanted.
+    pub(super) fn of_module(
+        module: &Binary,
+        roots: &[PathBuf],
+        name: impl Fn(String) -> Option<String>,
+    ) -> Result<Source> {
+        let code = module.code()?;
+        let mut rows = Rows::new(&code, roots, name);
+        rows.read(module, false)?;
+        Source::of_rows(rows, module, &code)
+    }
+
+    fn of_rows<N>(rows: Rows<'_, N>, binary: &Binary, code: &[Range<u64>]) -> Result<Source> {
+        let mut source = rows.source();
+        source.functions = source.functions_of(binary)?;
+        source.branches = source.branches_of(binary, code);
+        Ok(source)
+    }
+
+    /// Returns all lines, functions and branches of several, which have no address in common.
+    pub(super) fn of_all(sources: &[Source]) -> Source {
+        let files: BTreeSet<&String> = sources.iter().flat_map(|source| &source.files).collect();
+        let places: HashMap<&String, usize> = files.iter().copied().zip(0..).collect();
+        let moved = |source: &Source, line: &Line| Line { file: places[&source.files[line.file]], ..*line };
+        let lines: BTreeSet<Line> =
+            (sources.iter()).flat_map(|source| source.lines.iter().map(|line| moved(source, line))).collect();
+        let numbers: HashMap<Line, usize> = lines.iter().copied().zip(0..).collect();
+        let mut all = Source::default();
+        for source in sources {
+            let line = |line: usize| numbers[&moved(source, &source.lines[line])];
+            let file = |file: usize| places[&source.files[file]];
+            let functions = source.functions.iter().cloned();
+            all.functions
+                .extend(functions.map(|function| Function { file: file(function.file), ..function }));
+            let branches = source.branches.iter();
+            all.branches.extend(branches.map(|branch| Branch { line: line(branch.line), ..*branch }));
+            let placed = |(code, place): &Piece| (code.clone(), line(*place));
+            all.pieces.extend(source.pieces.iter().map(placed));
+            all.starts.extend(source.starts.iter().map(placed));
+        }
+        all.files = files.into_iter().cloned().collect();
+        all.lines = lines.into_iter().collect();
+        all.functions.sort_by(|one, other| (one.code.start, &one.name).cmp(&(other.code.start, &other.name)));
+        all.branches.sort_by_key(|branch| branch.at);
+        for pieces in [&mut all.pieces, &mut all.starts] {
+            pieces.sort_unstable_by_key(|(code, _)| (code.start, code.end));
+        }
+        all
+    }
+
+    /// Returns the same, at addresses that are higher by `offset`.
+    pub(super) fn moved(mut self, offset: u64) -> Source {
+        let moved = |code: &Range<u64>| code.start.saturating_add(offset)..code.end.saturating_add(offset);
+        self.functions.iter_mut().for_each(|function| function.code = moved(&function.code));
+        self.pieces.iter_mut().chain(&mut self.starts).for_each(|(code, _)| *code = moved(code));
+        for branch in &mut self.branches {
+            branch.at = branch.at.saturating_add(offset);
+            branch.target = branch.target.wrapping_add(offset);
+        }
+        self
     }
 
     /// Returns for each line whether a statement of it begins in the set. Other code of the line does not count:
@@ -162,7 +220,9 @@ impl Source {
     fn functions_of(&self, binary: &Binary) -> Result<Vec<Function>> {
         let symbols = binary.symbols()?.iter().filter(|symbol| symbol.code && symbol.size > 0);
         let function = |symbol: &Symbol| {
-            let line = self.line_at(symbol.address)?;
+            let entry = symbol.address.saturating_add(PATCH_SITE);
+            let after_site = || self.line_at(entry).filter(|_| symbol.range().contains(&entry));
+            let line = self.line_at(symbol.address).or_else(after_site)?;
             let name = binary.name(symbol).to_owned();
             Some(Function { name, code: symbol.range(), file: self.lines[line].file })
         };
@@ -173,12 +233,18 @@ impl Source {
         Ok(functions)
     }
 
-    fn branches_of(&self, binary: &Binary, text: &Range<u64>) -> Vec<Branch> {
-        let length = usize::try_from(text.end - text.start).unwrap_or_default();
-        let Some(bytes) = binary.contents(text.start, length) else { return Vec::new() };
+    fn branches_of(&self, binary: &Binary, code: &[Range<u64>]) -> Vec<Branch> {
+        let texts: Vec<(u64, &[u8])> = (code.iter())
+            .filter_map(|code| {
+                let length = usize::try_from(code.end - code.start).ok()?;
+                Some((code.start, binary.unrelocated(code.start, length)?))
+            })
+            .collect();
         let word = |at: u64| {
-            let place = usize::try_from(at.checked_sub(text.start)?).ok()?;
-            Some(u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?))
+            texts.iter().find_map(|(start, bytes)| {
+                let place = usize::try_from(at.checked_sub(*start)?).ok()?;
+                Some(u32::from_le_bytes(bytes.get(place..place.checked_add(4)?)?.try_into().ok()?))
+            })
         };
         let mut branches = Vec::new();
         for (piece, line) in &self.pieces {
@@ -193,10 +259,7 @@ impl Source {
 }
 
 /// Returns the sorted `pieces` that have an address of the set.
-fn met<'a>(
-    pieces: &'a [(Range<u64>, usize)],
-    code: &'a Ranges,
-) -> impl Iterator<Item = &'a (Range<u64>, usize)> {
+fn met<'a>(pieces: &'a [Piece], code: &'a Ranges) -> impl Iterator<Item = &'a Piece> {
     let bounds =
         pieces.first().zip(pieces.last()).map_or(0..0, |((first, _), (last, _))| first.start..last.end);
     let mut rest = pieces;
@@ -207,132 +270,6 @@ fn met<'a>(
     })
 }
 
-/// Rows of line tables.
-struct Rows<'a> {
-    roots: &'a [PathBuf],
-    files: &'a SourceFiles,
-    /// The code that stays after boot.
-    text: Range<u64>,
-    /// The names of files, with their numbers in the order in which they were found.
-    names: BTreeMap<String, usize>,
-    /// Addresses, file and line.
-    rows: Vec<Row>,
-    /// The same of the first instruction of each statement.
-    starts: Vec<Row>,
-}
-
-type Row = (Range<u64>, usize, u32);
-
-impl Rows<'_> {
-    /// Reads a vmlinux; if `only_own`, only the units of the files themselves, which is ten times as fast.
-    fn read(&mut self, vmlinux: &Path, only_own: bool) -> Result<()> {
-        let map = map(vmlinux)?;
-        let file = object::File::parse(&map[..])?;
-        let dwarf = dwarf(&file)?;
-        let mut headers = dwarf.units();
-        while let Some(header) = headers.next()? {
-            let unit = dwarf.unit(header)?;
-            if only_own && !self.is_own(&unit) {
-                continue;
-            }
-            self.of_unit(&dwarf, &unit)?;
-        }
-        Ok(())
-    }
-
-    /// Returns whether a unit is that of a wanted file.
-    fn is_own(&self, unit: &Unit<'_>) -> bool {
-        let path = |part: &Option<Slice<'_>>| part.map(|part| part.to_string_lossy().into_owned());
-        let place = PathBuf::from(path(&unit.comp_dir).unwrap_or_default());
-        path(&unit.name)
-            .is_some_and(|name| self.files.has(&shortened(&place.join(name).to_string_lossy(), self.roots)))
-    }
-
-    fn of_unit(&mut self, dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Result<()> {
-        let Some(program) = unit.line_program.clone() else { return Ok(()) };
-        let mut numbers: HashMap<u64, Option<usize>> = HashMap::new();
-        let mut rows = program.rows();
-        let mut last: Option<(u64, Option<usize>, u32)> = None;
-        while let Some((header, row)) = rows.next_row()? {
-            let address = row.address();
-            if let Some((start, Some(file), line)) = last.take()
-                && self.text.contains(&start)
-                && start < address
-            {
-                self.rows.push((start..address, file, line));
-            }
-            if row.end_sequence() {
-                continue;
-            }
-            let index = row.file_index();
-            let number = match numbers.get(&index) {
-                Some(number) => *number,
-                None => *numbers.entry(index).or_insert(self.file(dwarf, unit, header, index)?),
-            };
-            last = row.line().and_then(|line| Some((address, number, u32::try_from(line.get()).ok()?)));
-            // A statement whose code was moved or is none begins with the next one's.
-            if let Some((start, Some(file), line)) = last
-                && row.is_stmt()
-                && self.text.contains(&start)
-            {
-                self.starts.push((start..start + INSTRUCTION, file, line));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the number of a file, if it is wanted.
-    fn file(
-        &mut self,
-        dwarf: &Dwarf<'_>,
-        unit: &Unit<'_>,
-        header: &gimli::LineProgramHeader<Slice<'_>>,
-        index: u64,
-    ) -> Result<Option<usize>> {
-        let Some(entry) = header.file(index) else { return Ok(None) };
-        let text =
-            |value| Ok::<_, gimli::Error>(dwarf.attr_string(unit, value)?.to_string_lossy().into_owned());
-        let place = unit.comp_dir.map(|place| place.to_string_lossy().into_owned());
-        let mut path = PathBuf::from(place.unwrap_or_default());
-        if let Some(directory) = entry.directory(header) {
-            path.push(text(directory)?);
-        }
-        path.push(text(entry.path_name())?);
-        let name = shortened(&path.to_string_lossy(), self.roots);
-        if !self.files.has(&name) {
-            return Ok(None);
-        }
-        let next = self.names.len();
-        Ok(Some(*self.names.entry(name).or_insert(next)))
-    }
-
-    /// Sorts what was read.
-    fn source(self) -> Source {
-        let mut sorted = vec![0; self.names.len()];
-        for (place, number) in self.names.values().enumerate() {
-            sorted[*number] = place;
-        }
-        let line = |file: usize, number| Line { file: sorted[file], number };
-        let mut lines: Vec<Line> = self.rows.iter().map(|(_, file, number)| line(*file, *number)).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        let placed = |rows: Vec<Row>| -> Vec<(Range<u64>, usize)> {
-            let place = |(code, file, number)| Some((code, lines.binary_search(&line(file, number)).ok()?));
-            let mut placed: Vec<_> = rows.into_iter().filter_map(place).collect();
-            placed.sort_unstable_by_key(|(code, line)| (code.start, code.end, *line));
-            placed.dedup();
-            placed
-        };
-        // A line without code of its own is not counted, even if a statement begins on it.
-        let (pieces, mut starts) = (placed(self.rows), placed(self.starts));
-        let mut begins = vec![false; lines.len()];
-        starts.iter().for_each(|(_, line)| begins[*line] = true);
-        starts.extend(pieces.iter().filter(|(_, line)| !begins[*line]).cloned());
-        starts.sort_unstable_by_key(|(code, _)| (code.start, code.end));
-        Source { files: self.names.into_keys().collect(), lines, pieces, starts, ..Source::default() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,14 +277,10 @@ mod tests {
     /// Line 1 begins at 0 and has another instruction at 12. The statement of line 2 begins at an instruction
     /// of line 3, its code is elsewhere. Line 3 has no statement, and line 4 no code.
     fn source() -> Source {
-        let rows = Rows {
-            roots: &[],
-            wanted: |_: &str| true,
-            text: 0..64,
-            names: BTreeMap::from([("a.c".to_owned(), 0)]),
-            rows: vec![(0..4, 0, 1), (4..8, 0, 3), (8..12, 0, 2), (12..16, 0, 1), (16..24, 0, 3)],
-            starts: vec![(0..4, 0, 1), (4..8, 0, 2), (4..8, 0, 4)],
-        };
+        let mut rows = Rows::new(&[], &[], ());
+        rows.names.insert("a.c".to_owned(), 0);
+        rows.rows = vec![(0..4, 0, 1), (4..8, 0, 3), (8..12, 0, 2), (12..16, 0, 1), (16..24, 0, 3)];
+        rows.starts = vec![(0..4, 0, 1), (4..8, 0, 2), (4..8, 0, 4)];
         rows.source()
     }
 

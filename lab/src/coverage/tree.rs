@@ -3,7 +3,7 @@
 use super::FileChange;
 use crate::host::git::git;
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The options of `git diff` that make its output independent of the user's configuration.
 const PLAIN: [&str; 5] = ["--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--unified=0"];
@@ -24,6 +24,16 @@ pub fn changes_since(tree: &Path, revision: &str) -> Result<Vec<FileChange>> {
 pub fn diff_since(tree: &Path, revision: &str) -> Result<String> {
     let diff = git(tree).arg("diff").args(PLAIN).args(["--end-of-options", revision, "--"]).run();
     diff.with_context(|| format!("cannot compare `{}` with `{revision}`", tree.display()))
+}
+
+/// Returns the directory of the repository that a tree is in, to which the names of changed files are relative.
+///
+/// # Errors
+/// It is not a git tree.
+pub fn top_of(tree: &Path) -> Result<PathBuf> {
+    let top = git(tree).args(["rev-parse", "--show-toplevel"]).run();
+    let top = top.with_context(|| format!("`{}` is not in a git tree", tree.display()))?;
+    Ok(top.trim_end_matches('\n').into())
 }
 
 /// Returns a file of a revision, if the revision has it.
@@ -49,6 +59,8 @@ mod tests {
         git(&["add", "."]);
         git(&["commit", "--quiet", "--message=first"]);
         assert_eq!(changes_since(tree, "HEAD").unwrap(), []);
+        fs::create_dir(tree.join("deep")).unwrap();
+        assert_eq!(top_of(&tree.join("deep")).unwrap(), tree.canonicalize().unwrap());
         fs::write(tree.join("a.c"), "one\n2\nthree\n").unwrap();
         #[expect(clippy::single_range_in_vec_init, reason = "a list of one range of lines")]
         let change = FileChange { file: "a.c".into(), before: vec![2..3], after: vec![2..3] };

@@ -16,7 +16,8 @@ mod userland;
 mod workloads;
 
 pub(crate) use modules::sources as module_sources;
-pub use modules::{Module, Modules};
+pub(crate) use modules::{FoundModule, find_module};
+pub use modules::{Module, Modules, is_kernel_tree, source_name};
 pub(crate) use offsets::offset_of;
 pub(crate) use package::Package;
 pub use programs::Programs;

@@ -63,6 +63,12 @@ fn places(cache: &Cache) -> Result<Vec<PathBuf>> {
 }
 
 impl FoundBuild {
+    /// A build whose output is said to be in `output`, with a lease of `place`.
+    #[cfg(test)]
+    pub(crate) fn of_test(output: &Path, place: &Path) -> FoundBuild {
+        FoundBuild { output: output.to_owned(), _lease: Lease::take(place).unwrap().unwrap() }
+    }
+
     /// The ELF file with symbols and DWARF.
     pub fn vmlinux(&self) -> PathBuf {
         self.output.join("vmlinux")

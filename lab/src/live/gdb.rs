@@ -143,7 +143,12 @@ mod tests {
 
     #[test]
     fn a_module_is_where_its_sections_are() {
-        let module = Module { name: "a".into(), file: "/m/a.ko".into(), debug: "/m m/a\".ko.debug".into() };
+        let module = Module {
+            name: "a".into(),
+            file: "/m/a.ko".into(),
+            debug: "/m m/a\".ko.debug".into(),
+            sources: None,
+        };
         let bases = [(".bss", 0x20), (".init.text", 0x40), (".text", 0xffff_8000_7a00_0000)];
         let bases = bases.map(|(name, base)| (name.to_owned(), base)).into();
         assert_eq!(

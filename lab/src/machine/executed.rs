@@ -26,8 +26,8 @@ const ADDRESS_BITS: u32 = 48;
 /// The blocks of code that a machine ran.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Executed {
-    /// The addresses of each block, in the order of the first run. A block may be listed again, and
-    /// blocks may overlap.
+    /// The addresses of each block, in the order of the first run. A block may be listed again, blocks may
+    /// overlap, and the addresses of a block that was not stored in time are empty.
     pub(crate) blocks: Vec<Range<u64>>,
     /// The number of blocks that did not fit the notes.
     pub(crate) lost: u64,
@@ -47,6 +47,14 @@ pub(super) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         moved => moved,
     }
+}
+
+/// Returns the number of blocks that a machine has noted so far; 0 if it makes no notes.
+pub(super) fn noted(directory: &Path) -> u64 {
+    let mut count = [0; WORD];
+    // The notes are only missing if nothing is measured.
+    let read = File::open(directory.join(NOTES)).and_then(|mut file| file.read_exact(&mut count));
+    read.map_or(0, |()| u64::from_ne_bytes(count))
 }
 
 /// Takes the notes of a machine that has ended out of its directory; `None` if it made none.
@@ -75,7 +83,7 @@ fn parse(notes: &[u8]) -> Result<Executed> {
     let Some(count) = words.next() else { bail!("it is empty") };
     let stored = count.min(words.len() as u64);
     // A block that was counted when QEMU was killed may not be stored yet.
-    let blocks = words.take(stored as usize).filter(|word| *word != 0).map(block).collect();
+    let blocks = words.take(stored as usize).map(|word| if word == 0 { 0..0 } else { block(word) }).collect();
     Ok(Executed { blocks, lost: count - stored })
 }
 
@@ -101,7 +109,7 @@ mod tests {
             assert_eq!(parse(&notes(words)).unwrap(), expect);
         };
         check(&[2, first, second, 0], &ranges, 0);
-        check(&[2, 0, second, 0], &ranges[1..], 0);
+        check(&[2, 0, second, 0], &[0..0, ranges[1].clone()], 0);
         check(&[9, first, second], &ranges, 7);
         check(&[0, first], &[], 0);
         assert!(parse(&[]).is_err());
@@ -115,6 +123,7 @@ mod tests {
         let notes: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
         fs::write(&path, &notes).unwrap();
         assert_eq!(read_used(&path).unwrap(), notes[..2 * WORD]);
+        assert_eq!(noted(directory.path()), 1);
         assert_eq!(executed(directory.path()).unwrap().unwrap().blocks.len(), 1);
         assert!(!path.exists());
         fs::write(&path, b"short").unwrap();
@@ -125,6 +134,7 @@ mod tests {
     fn a_machine_without_a_plugin_makes_no_notes() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(executed(directory.path()).unwrap(), None);
+        assert_eq!(noted(directory.path()), 0);
         move_to(directory.path(), Path::new("/nowhere")).unwrap();
     }
 }

@@ -182,6 +182,11 @@ impl Machine {
         fs::read_to_string(self.directory.join(LOG)).unwrap_or_default()
     }
 
+    /// Returns the number of blocks of code that it has noted so far, see [`executed`]; 0 if it makes no notes.
+    pub(crate) fn noted(&self) -> u64 {
+        executed::noted(&self.directory)
+    }
+
     /// Returns QEMU's PID.
     pub fn pid(&self) -> u32 {
         self.qemu.id()

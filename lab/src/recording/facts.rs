@@ -4,6 +4,7 @@
 
 use super::Leftover;
 use crate::{
+    coverage::Load,
     dump::{PanickedTask, Section},
     machine::Death,
     results::StepResult,
@@ -29,6 +30,9 @@ pub struct Recording {
     /// tracefs files that expectations need, as they were after the last step. They have their own file.
     #[serde(skip)]
     pub files: BTreeMap<String, String>,
+    /// The modules that the scenario loaded, for coverage, which has its own file.
+    #[serde(skip)]
+    pub(crate) loads: Vec<Load>,
     /// How the machine ended before its work was done.
     pub end: Option<End>,
     /// The backtrace of a panic, if the scenario has one to compare.

@@ -102,6 +102,7 @@ pub fn record(subject: &Subject<'_>, machine: &mut Machine, directory: &Path) ->
             recording.backtrace = Some(backtrace(&recorder.modules, directory, &death).into());
         }
     }
+    recording.loads = recorder.modules.loads;
     recording.stored(directory)
 }
 

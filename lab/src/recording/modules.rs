@@ -12,6 +12,7 @@ use super::{
     tape::Traced,
 };
 use crate::{
+    coverage::Load as CodeLoad,
     dump::Dump,
     guest::Module,
     kernel::{Kernel, WITHOUT_VMLINUX, text::Binary},
@@ -37,6 +38,8 @@ pub(super) struct Modules<'a> {
     built: BTreeMap<ModuleRef, Module>,
     /// The functions of the kernel and of modules that were loaded.
     pub(super) symbols: Symbols<'a>,
+    /// Each time that one was loaded.
+    pub(super) loads: Vec<CodeLoad>,
     /// The code that steps compare, if they do.
     text: Option<TextReader>,
 }
@@ -71,7 +74,7 @@ impl<'a> From<&'a LoadModule> for Insmod<'a> {
 impl<'a> Modules<'a> {
     /// The modules that were built for a scenario; none is loaded yet.
     pub(super) fn new(kernel: &'a Kernel, built: BTreeMap<ModuleRef, Module>) -> Modules<'a> {
-        Modules { kernel, built, symbols: Symbols::new(kernel), text: None }
+        Modules { kernel, built, symbols: Symbols::new(kernel), loads: Vec::new(), text: None }
     }
 
     /// Copies a module into the guest and loads it. Returns what failed.
@@ -89,10 +92,12 @@ impl<'a> Modules<'a> {
         files.push(&mut traced.link, &path, &module.file, READABLE)?;
         let parameters = parameters.map_or_else(String::new, |line| line.to_string());
         let what = format!("insmod {}", module.name);
+        self.begin(&module, traced.link.machine.noted());
         let failures = in_a_process(traced, &Request::LoadModule { path, parameters }, &what, *errno)?;
         if failures.is_empty() && errno.is_none() {
+            let loaded = traced.link.machine.noted();
             let bases = section_bases(&mut traced.link, &module)?;
-            self.learn(&mut traced.link, &module, bases)?;
+            self.learn(&mut traced.link, &module, bases, loaded)?;
         }
         Ok(failures)
     }
@@ -120,19 +125,40 @@ impl<'a> Modules<'a> {
         if bases.is_empty() {
             return Ok(false);
         }
-        self.learn(link, &module, bases)?;
+        self.begin(&module, 0);
+        self.learn(link, &module, bases, 0)?;
         Ok(true)
     }
 
-    /// Adds a module that is loaded, with the addresses of its sections. Code in a section whose address the
-    /// kernel does not report has no address.
+    /// Notes down that loading a module begins, as yet without addresses.
+    fn begin(&mut self, module: &Module, now: u64) {
+        let module = module.clone();
+        self.loads.push(CodeLoad { module, code: Vec::new(), began: now, loaded: now, unloaded: None });
+    }
+
+    /// Notes down that a module is not loaded any more.
+    fn end(&mut self, module: &str, now: u64) {
+        let loads = self.loads.iter_mut().filter(|load| load.module.name == module);
+        loads.for_each(|load| load.unloaded = load.unloaded.or(Some(now)));
+    }
+
+    /// Adds the module whose load was noted down last, with the addresses of its sections and the time at which its
+    /// init had returned. Code in a section whose address the kernel does not report has no address.
     fn learn(
         &mut self,
         link: &mut Link<'_>,
         module: &Module,
         bases: BTreeMap<String, u64>,
+        loaded: u64,
     ) -> Result<(), Death> {
         let binary = Binary::module(&module.file, bases).map_err(Death::Lab)?;
+        if let Some(mut load) = self.loads.pop() {
+            // Whoever unloaded it before.
+            self.end(&module.name, load.began);
+            load.code = binary.code_sections().map_err(Death::Lab)?;
+            load.loaded = loaded;
+            self.loads.push(load);
+        }
         self.symbols.add(&module.name, &binary)?;
         match &mut self.text {
             Some(text) => text.add_module(link, &module.name, binary),
@@ -141,10 +167,15 @@ impl<'a> Modules<'a> {
     }
 
     /// Unloads a module.
-    pub(super) fn unload(&self, traced: &mut Traced<'_>, step: &Unload) -> Result<Vec<String>, Death> {
+    pub(super) fn unload(&mut self, traced: &mut Traced<'_>, step: &Unload) -> Result<Vec<String>, Death> {
         let name = step.unload.replace('-', "_");
         let what = format!("rmmod {name}");
-        in_a_process(traced, &Request::UnloadModule { name }, &what, step.errno)
+        let failures =
+            in_a_process(traced, &Request::UnloadModule { name: name.clone() }, &what, step.errno)?;
+        if failures.is_empty() && step.errno.is_none() {
+            self.end(&name, traced.link.machine.noted());
+        }
+        Ok(failures)
     }
 
     /// Reads vmlinux, if steps compare the kernel's text.

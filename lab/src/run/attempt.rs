@@ -74,8 +74,8 @@ impl Attempt<'_> {
                         let _share = HostShare::wait(scenario.exclusive);
                         started += waiting.elapsed();
                         let (mut recording, binaries) = self.record(pristine, scenario, place.path());
-                        if let Err(error) = coverage::keep(kernel, place.path(), &place.path().join(COVERAGE))
-                        {
+                        let to = place.path().join(COVERAGE);
+                        if let Err(error) = coverage::keep(kernel, place.path(), &recording.loads, &to) {
                             recording.notes.push(format!("the code that ran is not known: {error:#}"));
                         }
                         verdict::conclude(scenario, recording, place.path(), &binaries)

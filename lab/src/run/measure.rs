@@ -45,7 +45,7 @@ fn boot(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
         |entry| {
             let place = partial(to.parent().unwrap_or(to))?;
             drop(Machine::boot(&spec, place.path(), BOOT_DEADLINE)?);
-            coverage::keep(kernel, place.path(), &entry.join(BOOT_COVERAGE))
+            coverage::keep(kernel, place.path(), &[], &entry.join(BOOT_COVERAGE))
         },
     )?;
     fs::copy(entry.join(BOOT_COVERAGE), to)?;

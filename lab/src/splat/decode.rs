@@ -3,10 +3,8 @@
 //! No file is opened unless there is a splat. Files are mapped, and of the DWARF of vmlinux only the
 //! units that contain a frame are parsed in full.
 
-use super::{
-    Frame, SourceLine, Splat,
-    elf::{Elf, Slice},
-};
+use super::{Frame, SourceLine, Splat, elf::Elf};
+use crate::kernel::text::{Slice, map};
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +50,7 @@ pub fn decode(splats: &mut [Splat], binaries: &Binaries) -> Result<()> {
 
 /// Decodes the frames that are in one file.
 fn decode_of(splats: &mut [Splat], module: Option<&str>, path: &Path, roots: &[PathBuf]) -> Result<()> {
-    let map = crate::kernel::text::map(path)?;
+    let map = map(path)?;
     let elf = Elf::parse(&map)?;
     let wanted: BTreeSet<String> = splats
         .iter()

@@ -5,7 +5,11 @@
 //! are not written to and an unchanged module is not rebuilt. All modules can include the headers
 //! `guest/modules/*.h` as `../NAME.h`.
 
+mod found;
 pub(crate) mod sources;
+
+pub(crate) use found::{FoundModule, find_module};
+pub use found::{is_kernel_tree, source_name};
 
 use super::{STRIP_DEBUG, strip};
 use crate::{
@@ -28,6 +32,9 @@ use std::{
 /// The directory of the sources in debug information, warnings of the kernel, and messages.
 const LABEL: &str = "guest/modules";
 
+/// The directory of the sources that were built, in an entry of the cache.
+const SOURCES: &str = "source";
+
 /// The maximum size of the list of a directory's modules.
 const ORDER_LIMIT_BYTES: u64 = 1 << 20;
 
@@ -40,6 +47,8 @@ pub struct Module {
     pub file: PathBuf,
     /// The same with DWARF.
     pub debug: PathBuf,
+    /// The directory of its sources, see [`source_name`]; `None` for one of the kernel's own.
+    pub sources: Option<String>,
 }
 
 /// The modules of all kernels.
@@ -131,7 +140,7 @@ impl Modules {
 
     fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
         let kernel = build.kernel;
-        let key = key(&kernel.key, called, files);
+        let key = key(&kernel.key, called, build.label, files);
         let waiting = || {
             self.lab
                 .progress
@@ -148,12 +157,15 @@ impl Modules {
             let debug = into.join(format!("{name}.ko.debug"));
             fs::rename(&made, &debug)?;
             fs::remove_dir_all(&copy)?;
+            // What was built, for coverage; make may have changed the copy.
+            sources::write(files, &into.join(SOURCES))?;
             strip(&STRIP_DEBUG, &debug, &into.join(format!("{name}.ko")))
         })?;
         let file = one_module(&entry)?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
         let debug = file.with_extension("ko.debug");
-        Ok(Module { name, file, debug })
+        let sources = Some(source_name(&self.lab.root, &build.source.to_string_lossy()));
+        Ok(Module { name, file, debug, sources })
     }
 
     /// Strips one of the kernel's own modules: debug information makes up most of the file, and an
@@ -173,12 +185,13 @@ impl Modules {
         };
         let stripped = self.lab.cache.entry("modules", &key, || {}, fill)?.join(format!("{name}.ko"));
         let debug = if kernel.is_distribution() { stripped.clone() } else { file.to_owned() };
-        Ok(Module { name: name.replace('-', "_"), file: stripped, debug })
+        Ok(Module { name: name.replace('-', "_"), file: stripped, debug, sources: None })
     }
 }
 
-fn key(kernel: &str, name: &str, files: &Files) -> Key {
-    let mut key = KeyBuilder::default().input("kernel", kernel).input("name", name).input("layout", "2");
+fn key(kernel: &str, name: &str, label: &str, files: &Files) -> Key {
+    let key = KeyBuilder::default().input("kernel", kernel).input("name", name);
+    let mut key = key.input("label", label).input("layout", "3");
     for (path, data) in files {
         key = key.input(&path.to_string_lossy(), data);
     }
@@ -272,14 +285,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_keyed_by_kernel_name_and_sources() {
+    fn a_module_is_keyed_by_kernel_name_label_and_sources() {
         let files = |text: &str| {
             Files::from([("Kbuild".into(), b"obj-m := a.o".into()), ("a.c".into(), text.into())])
         };
-        let first = key("k1", "a", &files("1"));
-        assert_eq!(first, key("k1", "a", &files("1")));
-        assert_ne!(first, key("k2", "a", &files("1")));
-        assert_ne!(first, key("k1", "b", &files("1")));
-        assert_ne!(first, key("k1", "a", &files("2")));
+        let first = key("k1", "a", "src", &files("1"));
+        assert_eq!(first, key("k1", "a", "src", &files("1")));
+        assert_ne!(first, key("k2", "a", "src", &files("1")));
+        assert_ne!(first, key("k1", "b", "src", &files("1")));
+        assert_ne!(first, key("k1", "a", "other", &files("1")));
+        assert_ne!(first, key("k1", "a", "src", &files("2")));
     }
 }

@@ -3,7 +3,7 @@
 //! Only units that may mention it are read: its name is searched for in DWARF's strings, and the offsets
 //! of these strings in the bytes of all units.
 
-use crate::kernel::text::{Dwarf, Slice, dwarf, map};
+use crate::kernel::text::{DebugSections, Dwarf, Slice, map};
 use anyhow::{Context, Result};
 use gimli::{AttributeValue, Section as _, UnitOffset, constants as dw};
 use std::{
@@ -29,7 +29,8 @@ pub(crate) fn inlined(vmlinux: &Path, name: &str) -> Result<Option<Vec<String>>>
     let read = || -> Result<Option<Vec<String>>> {
         let map = map(vmlinux)?;
         let file = object::File::parse(&map[..])?;
-        let dwarf = dwarf(&file)?;
+        let sections = DebugSections::read(&file)?;
+        let dwarf = sections.dwarf()?;
         let strings = places_in(dwarf.debug_str.reader().slice(), name);
         let mentions = mentions(dwarf.debug_info.reader().slice(), &strings);
         let mut known = false;

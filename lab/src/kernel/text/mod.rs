@@ -4,10 +4,12 @@
 //! vmlinux is linked, and not relocated when it boots. A module is linked when it is loaded, so the
 //! caller must pass the addresses of its sections. Files are mapped, not copied.
 
+mod dwarf;
 mod ftrace;
 mod jump;
 mod kprobe;
 
+pub(crate) use dwarf::{DebugSections, Dwarf, Slice, section_offset};
 pub(crate) use ftrace::CALL_OPS_LITERAL;
 pub use ftrace::FtraceSite;
 pub use jump::{JumpEntry, JumpTable};
@@ -15,7 +17,6 @@ pub(crate) use kprobe::KprobeLayout;
 
 use anyhow::{Context, Result, bail};
 use fs_err::File;
-use gimli::{EndianSlice, LittleEndian};
 use memmap2::Mmap;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::{
@@ -82,7 +83,23 @@ impl Binary {
         Ok(binary)
     }
 
-    fn file(&self) -> Result<object::File<'_>> {
+    /// Maps a module that is not loaded: each of its sections of code has a separate address range, that of
+    /// [`DebugSections`].
+    ///
+    /// # Errors
+    /// Like [`Binary::module`].
+    pub(crate) fn unloaded(path: &Path) -> Result<Binary> {
+        let mut binary = Binary::module(path, BTreeMap::new())?;
+        let file = binary.file()?;
+        let base = |section: object::Section<'_, '_>| {
+            Some((section.name().ok()?.to_owned(), section_offset(&file, section.index())))
+        };
+        let bases = file.sections().filter(is_code).filter_map(base).collect();
+        binary.bases = Some(bases);
+        Ok(binary)
+    }
+
+    pub(crate) fn file(&self) -> Result<object::File<'_>> {
         object::File::parse(&*self.map).context("not an ELF file")
     }
 
@@ -158,13 +175,16 @@ impl Binary {
     /// Returns the file's contents for `length` bytes of the kernel at `address`, as they were before
     /// anything was patched. `None` for a module, since its file is not relocated.
     pub fn contents(&self, address: u64, length: usize) -> Option<&[u8]> {
-        if self.bases.is_some() {
-            return None;
-        }
+        if self.bases.is_some() { None } else { self.unrelocated(address, length) }
+    }
+
+    /// Returns the same, but also of a module, whose references to other sections are not resolved.
+    pub(crate) fn unrelocated(&self, address: u64, length: usize) -> Option<&[u8]> {
         let file = self.file().ok()?;
         file.sections().find_map(|section| {
-            let at = usize::try_from(address.checked_sub(section.address())?).ok()?;
-            let (start, size) = section.file_range().filter(|_| section.address() != 0)?;
+            let base = self.section_base(section.name().ok()?, section.address())?;
+            let at = usize::try_from(address.checked_sub(base)?).ok()?;
+            let (start, size) = section.file_range().filter(|_| base != 0)?;
             let end = at.checked_add(length).filter(|end| *end as u64 <= size)?;
             let start = usize::try_from(start).ok()?;
             self.map.get(start.checked_add(at)?..start.checked_add(end)?)
@@ -207,10 +227,20 @@ impl Binary {
     /// # Errors
     /// The file is corrupt.
     pub fn code(&self) -> Result<Vec<Range<u64>>> {
-        self.ranges(|section| {
-            let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
-            sh_flags.contains(elf::SHF_EXECINSTR)
-        })
+        self.ranges(is_code)
+    }
+
+    /// Returns the names and address ranges of the loaded sections that contain code.
+    ///
+    /// # Errors
+    /// The file is corrupt.
+    pub(crate) fn code_sections(&self) -> Result<Vec<(String, Range<u64>)>> {
+        let file = self.file()?;
+        let named = |section: object::Section<'_, '_>| {
+            let name = section.name().ok()?;
+            Some((name.to_owned(), self.section(name)?))
+        };
+        Ok(file.sections().filter(is_code).filter_map(named).collect())
     }
 
     /// Returns the address ranges of the loaded sections that a module needs only in its init.
@@ -282,19 +312,10 @@ impl Binary {
     }
 }
 
-/// DWARF in little-endian bytes, the byte order of arm64 kernels.
-pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
-
-/// The DWARF of a linked file.
-pub(crate) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-
-/// Returns the DWARF of a linked file; missing sections are empty.
-pub(crate) fn dwarf<'a>(file: &object::File<'a>) -> Result<Dwarf<'a>> {
-    let load = |id: gimli::SectionId| -> Result<Slice<'a>, gimli::Error> {
-        let section = file.section_by_name(id.name()).and_then(|section| section.data().ok());
-        Ok(EndianSlice::new(section.unwrap_or_default(), LittleEndian))
-    };
-    Ok(gimli::Dwarf::load(load)?)
+/// Returns whether a section contains code.
+fn is_code(section: &object::Section<'_, '_>) -> bool {
+    let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
+    sh_flags.contains(elf::SHF_EXECINSTR)
 }
 
 /// Maps a file of a build.
@@ -304,3 +325,7 @@ pub(crate) fn map(path: &Path) -> Result<Mmap> {
     // written to; were it truncated anyway, this process would die of SIGBUS and corrupt nothing.
     unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map `{}`", path.display()))
 }
+
+/// A file in the form of a module, with DWARF: `lab/tests/fixtures/modules`.
+#[cfg(test)]
+pub(crate) const SMALL_MODULE: &[u8] = include_bytes!("../../../tests/fixtures/modules/small.ko.debug");
