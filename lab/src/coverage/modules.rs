@@ -263,8 +263,8 @@ mod tests {
             let ran = source.lines.iter().zip(source.lines_in(code)).filter(|(_, ran)| *ran);
             ran.map(|(line, _)| (line.file, line.number)).collect()
         };
-        assert_eq!(lines(&scenarios["a"]), [(0, 9), (0, 16), (0, 17), (1, 5)]);
-        assert_eq!(lines(&scenarios["restored"]), [(0, 9), (0, 11), (0, 12), (0, 13)]);
+        assert_eq!(lines(&scenarios["a"]), [(0, 8), (0, 9), (0, 16), (0, 17), (1, 5)]);
+        assert_eq!(lines(&scenarios["restored"]), [(0, 8), (0, 9), (0, 11), (0, 12), (0, 13)]);
         assert_eq!(lines(&scenarios["refused"]), []);
         assert_eq!(lines(&module.restored), [(0, 16), (0, 17), (0, 18)]);
         let functions: Vec<&str> = source.functions.iter().map(|function| function.name.as_str()).collect();
