@@ -67,7 +67,7 @@ impl Coverage {
         for measured in &measured {
             match (&self.function, &self.lcov) {
                 (Some(name), _) => show_function(measured, name)?,
-                (None, Some(_)) if !measured.source.has_lines() => {
+                (None, Some(_)) if !measured.has_lines() => {
                     return Err(Usage(without_lines(measured)).into());
                 }
                 (None, Some(_)) => lines += &lcov(measured),
@@ -93,7 +93,7 @@ impl Coverage {
 fn show_files(measured: &Measured) {
     println!("{}: {} scenarios", measured.kernel.name, measured.scenarios.len());
     let files = measured.files(&measured.ran());
-    if !measured.source.has_lines() {
+    if !measured.has_lines() {
         let functions = files.iter().fold(Share::default(), |sum, file| sum.and(file.functions));
         println!(
             "{} of {} functions ran ({} %); files and lines are unknown",
@@ -158,7 +158,7 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
     }
     let of_lines = measured.scenarios_of_lines();
     for function in functions {
-        if !measured.source.has_lines() {
+        if !measured.has_lines() {
             println!("{name} on {}", measured.kernel.name);
             println!("run by: {}", listed(measured.scenarios_of(function)));
             continue;
@@ -233,7 +233,7 @@ pub(crate) fn measured_on(kernel: &str, run: &Path, files: &SourceFiles) -> Resu
     let measured = measured.into_iter().find(|measured| measured.kernel.name == kernel);
     let measured =
         measured.ok_or_else(|| Usage(format!("`{}` has no coverage of {kernel}", run.display())))?;
-    if !measured.source.has_lines() {
+    if !measured.has_lines() {
         return Err(Usage(without_lines(&measured)).into());
     }
     Ok((measured, Times::of_results(&[run.to_owned()])?))

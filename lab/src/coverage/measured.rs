@@ -164,6 +164,11 @@ impl Measured {
         }))
     }
 
+    /// Returns whether its lines are known; those of a distribution kernel are not.
+    pub fn has_lines(&self) -> bool {
+        self.build.is_some()
+    }
+
     /// The ELF file with the lines; a distribution kernel has none.
     pub fn vmlinux(&self) -> Option<PathBuf> {
         self.build.as_ref().map(FoundBuild::vmlinux)

@@ -43,11 +43,6 @@ impl Source {
         });
         Ok(Source { functions: functions.collect(), files: vec![NO_FILE.to_owned()], ..Source::default() })
     }
-
-    /// Returns whether its lines are known.
-    pub fn has_lines(&self) -> bool {
-        !self.lines.is_empty()
-    }
 }
 
 /// Returns whether a symbol marks the bound of a section, not a function.
@@ -72,7 +67,6 @@ mod tests {
         let found: Vec<_> =
             source.functions.iter().map(|function| (function.name.as_str(), function.code.clone())).collect();
         assert_eq!(found, [("a", 0x110..0x120), ("b", 0x120..0x140), ("c", 0x150..0x160)]);
-        assert!(!source.has_lines());
         let error = Source::of_symbols("0000000000000100 T f\nx\n").unwrap_err().to_string();
         assert!(error.contains("`_stext`"), "{error}");
     }

@@ -49,7 +49,7 @@ pub(super) fn write_pages(lab: &Lab, results: &Results, run: &Path) -> Result<Su
         };
         match read() {
             Ok(None) => {}
-            Ok(Some(measured)) if !measured.source.has_lines() => {
+            Ok(Some(measured)) if !measured.has_lines() => {
                 summary
                     .gaps
                     .push(format!("{} has no line table; `lab coverage` shows its functions", kernel.name));
