@@ -93,8 +93,7 @@ pub(crate) struct Run {
     /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
     shuffle: Option<u64>,
-    /// Measure which code of the kernel and of modules each scenario runs; the report and `cargo xtask lab coverage`
-    /// show it
+    /// Measure which code of the kernel and of modules each scenario runs; `cargo xtask lab coverage` shows it
     #[arg(long)]
     coverage: bool,
     /// Directory for results [default: FTRACE_LAB_RESULTS, or results/]
@@ -196,6 +195,12 @@ impl Run {
             change.print_never_run(&directory, &lab.cache)?;
         }
         println!("{}\nresults: {}", summary(&results), directory.display());
+        if prepared.guest.plugin.is_some() {
+            let run = directory.display();
+            println!(
+                "coverage: `cargo xtask lab coverage {run}`; `lab report` adds pages of the source to report.html"
+            );
+        }
         Ok(code(&results))
     }
 

@@ -57,6 +57,7 @@ fn a_run_knows_which_lines_each_scenario_ran() {
 /// Checks the pages of a run. `number` is that of a line that only `writes` ran.
 fn the_report_shows_it(run: &Path, number: u32) {
     let read = |file: &str| fs::read_to_string(run.join(file)).unwrap();
+    check(xtask().args(["lab", "report"]).arg(run), 0, &["2 passed"]);
     assert!(read("report.html").contains("\"coverage\":{\"index\":\"coverage/index.html\""));
     assert!(read("coverage/index.html").contains("<a href=\"6.12/fs/eventfd.c.html\">fs/eventfd.c</a>"));
     let page = read("coverage/6.12/fs/eventfd.c.html");

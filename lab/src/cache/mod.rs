@@ -27,6 +27,7 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 use std::{
     env,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -228,6 +229,14 @@ impl KeyBuilder {
             label.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
         Key(format!("{label}-{}", &crate::words::hex(&self.digest.finalize())[..16]))
     }
+}
+
+/// Returns path, size and modification time of a file, to identify it. Reading tens of megabytes of
+/// kernel for each machine would cost as much as restoring it.
+pub(crate) fn stamp(path: &Path) -> Result<String> {
+    let path = fs::canonicalize(path)?;
+    let data = fs::metadata(&path)?;
+    Ok(format!("{} {} {}.{:09}", path.display(), data.size(), data.mtime(), data.mtime_nsec()))
 }
 
 #[cfg(test)]

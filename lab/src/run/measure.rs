@@ -2,54 +2,50 @@
 
 use super::{Attempt, Prepared};
 use crate::{
-    cache::KeyBuilder,
+    cache::{KeyBuilder, stamp},
     coverage,
     kernel::Kernel,
-    machine::{BOOT_DEADLINE, Machine, machine_spec},
+    machine::{BOOT_DEADLINE, Machine, MachineSpec, machine_spec},
     results::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, partial},
     scenario::{Scenario, ScenarioFile},
 };
 use anyhow::{Result, bail};
 use fs_err as fs;
-use std::path::Path;
+use std::{env, path::Path};
 
 /// A scenario that does nothing.
 const NOTHING: &str = include_str!("empty.yaml");
 
-/// Boots each kernel and runs an empty scenario on it; their coverage goes to the directory `run`. Does
-/// nothing if coverage is not measured.
+/// Boots each kernel and runs an empty scenario on it, once per kernel and lab; the directory `run` gets a copy
+/// of their coverage. Does nothing if coverage is not measured.
 pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
-    if prepared.guest.plugin.is_none() {
-        return Ok(());
-    }
-    prepared.kernels.iter().try_for_each(|kernel| {
+    let Some(plugin) = &prepared.guest.plugin else { return Ok(()) };
+    for kernel in &prepared.kernels {
+        let spec = machine_spec(kernel, &prepared.guest)?;
+        let key = KeyBuilder::default()
+            .input("machine", prepared.snapshots.key(&spec)?.as_str())
+            .input("plugin", plugin.as_os_str().as_encoded_bytes())
+            .input("lab", stamp(&env::current_exe()?)?)
+            .finish(&kernel.name);
+        let waiting =
+            || prepared.lab.progress.line("waiting for another process that measures an empty scenario");
+        let entry = prepared.lab.cache.entry("coverage", &key, waiting, |entry| {
+            boot(kernel, &spec, &entry.join(BOOT_COVERAGE))?;
+            empty(prepared, kernel, &entry.join(EMPTY_COVERAGE))
+        })?;
         let directory = run.join(&kernel.name);
         fs::create_dir_all(&directory)?;
-        boot(prepared, kernel, &directory.join(BOOT_COVERAGE))?;
-        empty(prepared, kernel, &directory.join(EMPTY_COVERAGE))
-    })
+        for name in [BOOT_COVERAGE, EMPTY_COVERAGE] {
+            fs::copy(entry.join(name), directory.join(name))?;
+        }
+    }
+    Ok(())
 }
 
-/// Boots a kernel once; its later runs have a copy.
-fn boot(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {
-    let spec = machine_spec(kernel, &prepared.guest)?;
-    let plugin = prepared.guest.plugin.as_deref().unwrap_or(Path::new(""));
-    let key = KeyBuilder::default()
-        .input("machine", prepared.snapshots.key(&spec)?.as_str())
-        .input("plugin", plugin.as_os_str().as_encoded_bytes())
-        .finish(&kernel.name);
-    let entry = prepared.lab.cache.entry(
-        "coverage",
-        &key,
-        || {},
-        |entry| {
-            let place = partial(to.parent().unwrap_or(to))?;
-            drop(Machine::boot(&spec, place.path(), BOOT_DEADLINE)?);
-            coverage::keep(kernel, place.path(), &[], &entry.join(BOOT_COVERAGE))
-        },
-    )?;
-    fs::copy(entry.join(BOOT_COVERAGE), to)?;
-    Ok(())
+fn boot(kernel: &Kernel, spec: &MachineSpec, to: &Path) -> Result<()> {
+    let place = partial(to.parent().unwrap_or(to))?;
+    drop(Machine::boot(spec, place.path(), BOOT_DEADLINE)?);
+    coverage::keep(kernel, place.path(), &[], to)
 }
 
 fn empty(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {

@@ -147,7 +147,7 @@ pub fn run(
     // After a failure, `fail_fast` leaves the rest out.
     let planned = options.rounds.runs(options.selection.cases.len());
     let all = planned.is_none_or(|planned| store.count() == planned);
-    let results = store.finish(interrupted.is_ok() && all, restored_ahead, Some(&prepared.lab))?;
+    let results = store.finish(interrupted.is_ok() && all, restored_ahead)?;
     if let Err(error) = Times::learn(&prepared.lab.cache, &results.scenarios) {
         report(Event::Warning(format!("cannot store the times of scenarios: {error:#}")));
     }

@@ -2,7 +2,6 @@
 
 use super::{Options, Prepared};
 use crate::{
-    context::Lab,
     host::process::Tool,
     machine::{Accelerator, qemu},
     report,
@@ -77,17 +76,12 @@ impl Store {
     }
 
     /// Writes the results in every form. `complete` is false if some of it did not run.
-    pub(super) fn finish(
-        mut self,
-        complete: bool,
-        restored_ahead: usize,
-        lab: Option<&Lab>,
-    ) -> Result<Results> {
+    pub(super) fn finish(mut self, complete: bool, restored_ahead: usize) -> Result<Results> {
         self.results.run.complete = complete;
         self.results.run.restored_ahead = restored_ahead;
         self.update();
         results::write_json(&self.results, &self.directory)?;
-        report::write_forms(&self.results, &self.directory, &self.directory, lab)?;
+        report::write_forms(&self.results, &self.directory, &self.directory, None)?;
         Ok(self.results)
     }
 
@@ -156,7 +150,7 @@ mod tests {
         );
         store.close();
         assert_eq!(next(&mut store), Some("d".into()));
-        let results = store.finish(false, 0, None).unwrap();
+        let results = store.finish(false, 0).unwrap();
         assert!(!results.run.complete);
         assert_eq!(stored(directory.path()), ["a", "b", "d"]);
     }

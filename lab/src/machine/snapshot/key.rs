@@ -2,12 +2,12 @@
 
 use super::super::qemu::{self, Accelerator, MachineSpec, Memory, Sockets};
 use crate::{
-    cache::{Key, KeyBuilder},
+    cache::{Key, KeyBuilder, stamp},
     host::process::{Tool, which},
 };
 use anyhow::{Context, Result};
 use fs_err as fs;
-use std::{os::unix::fs::MetadataExt, path::Path};
+use std::path::Path;
 
 /// Increased when snapshots are made differently.
 const FORMAT: &[u8] = b"1";
@@ -56,12 +56,4 @@ fn host_cpu() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let lines: Vec<_> = info.lines().filter(|line| line.starts_with("CPU ")).collect();
     lines.join("\n")
-}
-
-/// Returns path, size and modification time of a file, to identify it. Reading tens of megabytes of
-/// kernel for each machine would cost as much as restoring it.
-fn stamp(path: &Path) -> Result<String> {
-    let path = fs::canonicalize(path)?;
-    let data = fs::metadata(&path)?;
-    Ok(format!("{} {} {}.{:09}", path.display(), data.size(), data.mtime(), data.mtime_nsec()))
 }
