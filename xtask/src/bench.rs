@@ -55,6 +55,9 @@ enum Name {
     Confine,
     /// A run that measures which code runs, compared with one that does not
     Coverage,
+    /// From an edit of the kernel to the verdicts of the scenarios that it concerns, compared with building it;
+    /// needs a run of all scenarios with --coverage in results/
+    Edit,
     /// The lines that scenarios run as the lab measures them, compared with the kernel's own counters (GCOV)
     Gcov,
     /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
@@ -84,6 +87,7 @@ impl Bench {
             Name::Boot => bench::boot(&lab, &env::current_exe()?)?,
             Name::Confine => bench::confine(&lab)?,
             Name::Coverage => bench::coverage(&lab, &env::current_exe()?)?,
+            Name::Edit => bench::edit(&lab, &env::current_exe()?, &results())?,
             Name::Gcov => bench::gcov(&lab, &self.compared()?, &results())?,
             Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
             Name::Report => bench::report(&lab, &look)?,

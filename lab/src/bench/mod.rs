@@ -3,6 +3,7 @@
 mod boot;
 mod confine;
 mod coverage;
+mod edit;
 mod gcov;
 mod growth;
 mod isolation;
@@ -15,6 +16,7 @@ mod userland;
 pub use boot::boot;
 pub use confine::confine;
 pub use coverage::coverage;
+pub use edit::edit;
 pub use gcov::gcov;
 pub use isolation::isolation;
 pub use report::{Look, report};
