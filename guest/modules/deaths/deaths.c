@@ -5,7 +5,7 @@
  * The parameter "now" names a bug to trigger at load; writing a name to debugfs'
  * deaths/now triggers one in the writing task. With "cpu=1", the one at load is
  * triggered on that CPU. With "leave=1" the module leaves a probe behind when it
- * is unloaded.
+ * is unloaded. With "returns=N" its init returns N if all else succeeds.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -49,6 +49,10 @@ MODULE_PARM_DESC(cpu, "the CPU on which to trigger it at load");
 static bool leave;
 module_param(leave, bool, 0444);
 MODULE_PARM_DESC(leave, "leave a probe event, kprobes/deaths_left, behind");
+
+static int returns;
+module_param(returns, int, 0444);
+MODULE_PARM_DESC(returns, "what init returns; positive numbers are an error, but the module is loaded");
 
 static struct dentry *directory;
 
@@ -320,7 +324,9 @@ static int __init deaths_init(void)
 		error = set_cpus_allowed_ptr(current, cpumask_of(cpu));
 	if (!error && now)
 		error = happen(now);
-	if (error)
+	if (!error)
+		error = returns;
+	if (error < 0)
 		debugfs_remove_recursive(directory);
 	return error;
 }

@@ -98,6 +98,8 @@ const KINDS: &[SplatKind] = &[
     kind("kmemleak: ", "overlaps existing", Severity::Splat, "kmemleak"),
     kind("kmemleak: ", "larger than object", Severity::Splat, "kmemleak"),
     kind("kmemleak: ", "Found object by alias", Severity::Splat, "kmemleak"),
+    // Of a module, which stays loaded.
+    kind("do_init_module: '", "'->init suspiciously returned ", Severity::Splat, "positive init"),
     single("Out of memory: Killed process", "", "out of memory"),
 ];
 
@@ -130,6 +132,11 @@ mod tests {
             ("Internal error: Oops - Undefined instruction: 0000000002000000 [#1] PREEMPT SMP", Oops, "oops"),
             ("BUG: KASAN: slab-out-of-bounds in f+0x1/0x2 [m]", Splat, "KASAN"),
             ("BUG: KCSAN: data-race in a / b", Splat, "KCSAN"),
+            (
+                "do_init_module: 'm'->init suspiciously returned 2, it should follow 0/-E convention",
+                Splat,
+                "positive init",
+            ),
             ("UBSAN: array-index-out-of-bounds in lib/x.c:3:4", Splat, "UBSAN"),
             ("BUG: scheduling while atomic: insmod/33/0x00000002", Splat, "scheduling while atomic"),
             (

@@ -58,6 +58,10 @@ fn a_stack_dump_is_a_splat_unless_something_announced_it() {
     check(&format!("{leaks}\n{dump}"), &[("kmemleak", leaks, ""), bare]);
     let unknown = "kmemleak: Freeing unknown object at 0xffff000003b61c48";
     check(&format!("{unknown}\n{dump}"), &[("kmemleak", unknown, task)]);
+    // The reason stands before the dump.
+    let positive = "do_init_module: 'm'->init suspiciously returned 2, it should follow 0/-E convention";
+    let log = format!("{positive}\ndo_init_module: loading module anyway...\n{dump}");
+    check(&log, &[("positive init", positive, task)]);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::{
     recording::{KPROBE_PROFILE, LOG_LIMIT},
     results::OutcomeStatus,
     scenario::{Amount, Hist, HistEntry, Literal, Stats, TextCheck},
+    splat::STEP_MARK,
+    words::excerpt,
 };
 
 /// Evaluates `kernel_log:`.
@@ -22,7 +24,7 @@ impl Evaluate for LogCheck {
     fn observe(&mut self, _: &dyn Observed) {}
 
     fn finish(self: Box<Self>, after: &EndState<'_>) -> Finding {
-        match self.0.check(after.kernel_log) {
+        match self.0.check_showing(after.kernel_log, || since_first_step(after.kernel_log)) {
             // The kernel's buffer has more than is read.
             Ok(()) if after.kernel_log.len() >= LOG_LIMIT && self.0.needs_all() => Finding {
                 status: OutcomeStatus::Inconclusive,
@@ -34,6 +36,29 @@ impl Evaluate for LogCheck {
             Err(problem) => Finding::failed(format!("kernel log: {problem}")),
         }
     }
+}
+
+/// The maximum number of lines of the kernel log in a message.
+const LINES_SHOWN: usize = 20;
+
+/// The maximum number of characters of such a line.
+const CHARACTERS_SHOWN: usize = 200;
+
+/// Returns the last lines of a kernel log without those of the boot, if steps are marked in it.
+fn since_first_step(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let first = lines.iter().position(|line| line.contains(STEP_MARK));
+    let of_steps: Vec<&str> =
+        lines[first.unwrap_or(0)..].iter().filter(|line| !line.contains(STEP_MARK)).copied().collect();
+    let since = if first.is_some() { "since the first step" } else { "at the end" };
+    if of_steps.is_empty() {
+        return format!("it has no line {since}");
+    }
+    let skipped = of_steps.len().saturating_sub(LINES_SHOWN);
+    let more = if skipped == 0 { String::new() } else { format!("\n  … {skipped} lines before") };
+    let shown: String =
+        of_steps[skipped..].iter().map(|line| format!("\n  {}", excerpt(line, CHARACTERS_SHOWN))).collect();
+    format!("{since} it says:{more}{shown}")
 }
 
 /// Evaluates `stats:`.

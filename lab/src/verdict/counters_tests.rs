@@ -3,6 +3,7 @@
 use crate::{
     recording::LOG_LIMIT,
     results::OutcomeStatus::{self, Failed, Inconclusive, Passed},
+    splat::STEP_MARK,
     verdict::fixture::judge_all,
 };
 
@@ -120,6 +121,24 @@ fn kernel_log() {
         Failed,
         &["kernel log: expected the text never to contain \"Booting\", found in its line 1"],
     );
+}
+
+#[test]
+fn a_kernel_log_is_shown_from_the_first_step_on() {
+    let check = |lines: &[&str], expect: &str| {
+        let log: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let outcomes = judge_all("summary: s\nexpect:\n  - kernel_log: hello\n", "", &log, &[]);
+        let expect = format!("kernel log: expected the text to contain \"hello\"; {expect}");
+        assert_eq!((outcomes[0].status, outcomes[0].detail.as_str()), (Failed, expect.as_str()));
+    };
+    let mark = format!("[ 1.0] {STEP_MARK}1");
+    check(&["[ 0.0] Booting", &mark, "[ 1.1] hallo"], "since the first step it says:\n  [ 1.1] hallo");
+    check(&["[ 0.0] Booting", &mark], "it has no line since the first step");
+    check(&["[ 0.0] Booting"], "at the end it says:\n  [ 0.0] Booting");
+    let many: Vec<String> = (0..22).map(|number| format!("[ 2.0] {number}")).collect();
+    let lines: Vec<&str> = [mark.as_str()].into_iter().chain(many.iter().map(String::as_str)).collect();
+    let shown: String = many[2..].iter().map(|line| format!("\n  {line}")).collect();
+    check(&lines, &format!("since the first step it says:\n  … 2 lines before{shown}"));
 }
 
 #[test]

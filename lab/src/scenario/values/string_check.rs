@@ -32,8 +32,14 @@ const SHOWN: usize = 600;
 impl TextCheck {
     /// Checks `text`. The error names the failed check and shows the string, truncated.
     pub fn check(&self, text: &str) -> Result<(), String> {
+        self.check_showing(text, || format!("it is \"{}\"", both_ends(text, SHOWN)))
+    }
+
+    /// Checks `text`. The error names the failed check and has what `shown` returns of the string, unless it names
+    /// the line that is wrong.
+    pub fn check_showing(&self, text: &str, shown: impl Fn() -> String) -> Result<(), String> {
         let bare = text.strip_suffix('\n').unwrap_or(text);
-        let fail = |what: String| Err(format!("{what}; it is \"{}\"", both_ends(text, SHOWN)));
+        let fail = |what: String| Err(format!("{what}; {}", shown()));
         if let Some(equal) = &self.equal
             && bare != equal.strip_suffix('\n').unwrap_or(equal)
         {
