@@ -38,8 +38,8 @@ pub(crate) struct Mutants {
     /// [default: all but the kernel's own selftests]
     #[arg(long = "by", value_name = "PATH", add = complete::scenarios())]
     by: Vec<PathBuf>,
-    /// Run only those scenarios on a defect that ran the functions it changes, as measured by this run with
-    /// --coverage
+    /// Run only those scenarios on a defect that ran the lines it changes or, where these have no code of their
+    /// own, its functions, as measured by this run with --coverage
     #[arg(long, value_name = "RUN")]
     affected: Option<PathBuf>,
     #[command(flatten)]
@@ -92,12 +92,18 @@ fn measured(mutants: &[Mutant], run: &Path) -> Result<Measured> {
     Ok(measured_on(kernel::DEFAULT, run, &SourceFiles::named(&files))?.0)
 }
 
-/// Returns the scenarios that a mutant concerns.
+/// Returns the scenarios that may notice a mutant: those that ran its lines.
 fn concerned(mutant: &Mutant, measured: Option<&Measured>) -> Result<Affected> {
     let Some(measured) = measured else { return Ok(Affected::All("nothing was measured".to_owned())) };
     let lines = mutant.lines(&measured.text_of(&mutant.file)?).unwrap_or_default();
+    let has_code = measured.has_code(&mutant.file, &lines);
     let change = FileChange { file: mutant.file.clone(), before: vec![lines], ..FileChange::default() };
-    Ok(affected(measured, &[change], |_| None))
+    Ok(match affected(measured, &[change], |_| None) {
+        Affected::Some(ran) if has_code => {
+            Affected::Some(ran.into_iter().filter(|scenario| scenario.changed > 0).collect())
+        }
+        affected => affected,
+    })
 }
 
 fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {

@@ -1,6 +1,6 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
-use super::{FileChange, Measured, MeasuredModule};
+use super::{FileChange, Line, Measured, MeasuredModule};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -83,6 +83,12 @@ impl Measured {
     /// Returns whether a file is one of the sources of a module that scenarios loaded.
     pub fn is_of_module(&self, file: &str) -> bool {
         self.modules_with(file).next().is_some()
+    }
+
+    /// Returns whether any of these lines of a file has code.
+    pub fn has_code(&self, file: &str, lines: &Range<u32>) -> bool {
+        let has = |line: &Line| self.source.files[line.file] == file && lines.contains(&line.number);
+        self.source.lines.iter().any(has)
     }
 
     fn modules_with(&self, file: &str) -> impl Iterator<Item = &MeasuredModule> + Clone {

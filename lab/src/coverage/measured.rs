@@ -142,8 +142,9 @@ impl Measured {
             None => {
                 let build = build_of(cache, kernel, &build_id)?;
                 let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), files)?;
-                let Modules { modules, sources } = loads.read(cache, &build, files, &mut scenarios)?;
-                (Some(build), Source::of_all(&[vec![source], sources].concat()), modules)
+                let Modules { modules, mut sources } = loads.read(cache, &build, files, &mut scenarios)?;
+                sources.push(source);
+                (Some(build), Source::of_all(sources), modules)
             }
         };
         let of = |name: &str| -> Result<Ranges> {

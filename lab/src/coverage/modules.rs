@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(module.refused, ["refused".to_owned()].into());
         let files: Vec<&String> = module.files.keys().collect();
         assert_eq!(files, ["/home/u/src/small.c", "/home/u/src/small.h"]);
-        let source = Source::of_all(&read.sources);
+        let source = Source::of_all(read.sources);
         assert_eq!(files, source.files.iter().collect::<Vec<_>>());
         let lines = |code: &Ranges| -> Vec<(usize, u32)> {
             let ran = source.lines.iter().zip(source.lines_in(code)).filter(|(_, ran)| *ran);

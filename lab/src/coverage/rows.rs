@@ -91,15 +91,12 @@ impl<N: Fn(String) -> Option<String>> Rows<'_, N> {
     /// Returns whether a unit is that of a file that is wanted.
     fn is_own(&self, unit: &Unit<'_>) -> bool {
         let name = unit.name.map(|name| name.to_string_lossy().into_owned());
-        name.is_some_and(|name| (self.name)(self.shortened(unit, &place_of(unit).join(name))).is_some())
+        name.is_some_and(|name| (self.name)(self.shortened(&place_of(unit).join(name))).is_some())
     }
 
-    /// Returns a path without the roots, those of this host and of the unit.
-    fn shortened(&self, unit: &Unit<'_>, path: &Path) -> String {
-        // The process that built it may have had another path of the cache.
-        let built_in = Some(place_of(unit)).filter(|place| place.is_absolute());
-        let roots: Vec<PathBuf> = self.roots.iter().cloned().chain(built_in).collect();
-        shortened(&path.to_string_lossy(), &roots)
+    /// Returns a path without the roots.
+    fn shortened(&self, path: &Path) -> String {
+        shortened(&path.to_string_lossy(), self.roots)
     }
 
     fn of_unit(&mut self, dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Result<()> {
@@ -151,7 +148,7 @@ impl<N: Fn(String) -> Option<String>> Rows<'_, N> {
             path.push(text(directory)?);
         }
         path.push(text(entry.path_name())?);
-        let Some(name) = (self.name)(self.shortened(unit, &path)) else { return Ok(None) };
+        let Some(name) = (self.name)(self.shortened(&path)) else { return Ok(None) };
         let next = self.names.len();
         Ok(Some(*self.names.entry(name).or_insert(next)))
     }

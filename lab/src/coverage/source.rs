@@ -138,7 +138,10 @@ impl Source {
     }
 
     /// Returns all lines, functions and branches of several, which have no address in common.
-    pub(super) fn of_all(sources: &[Source]) -> Source {
+    pub(super) fn of_all(mut sources: Vec<Source>) -> Source {
+        if sources.len() == 1 {
+            return sources.remove(0);
+        }
         let files: BTreeSet<&String> = sources.iter().flat_map(|source| &source.files).collect();
         let places: HashMap<&String, usize> = files.iter().copied().zip(0..).collect();
         let moved = |source: &Source, line: &Line| Line { file: places[&source.files[line.file]], ..*line };
@@ -146,7 +149,7 @@ impl Source {
             (sources.iter()).flat_map(|source| source.lines.iter().map(|line| moved(source, line))).collect();
         let numbers: HashMap<Line, usize> = lines.iter().copied().zip(0..).collect();
         let mut all = Source::default();
-        for source in sources {
+        for source in &sources {
             let line = |line: usize| numbers[&moved(source, &source.lines[line])];
             let file = |file: usize| places[&source.files[file]];
             let functions = source.functions.iter().cloned();

@@ -79,7 +79,7 @@ impl<'a> Trials<'a> {
         let Some(text) = mutant.put_into(&text) else { return Ok(Outcome::Stale) };
         self.copy.change(&mutant.file, &text)?;
         let built = kernel::build(self.lab, &self.base.name, Some(self.copy.directory()));
-        let mut kernel = match built {
+        let kernel = match built {
             Ok(kernel) => kernel,
             Err(error) if is_outage(&error) || interrupt::check().is_err() => return Err(error),
             Err(error) => {
@@ -87,9 +87,6 @@ impl<'a> Trials<'a> {
                 return Ok(Outcome::NotBuilt { reason });
             }
         };
-        // No header has changed, so modules that were built for one mutant serve all. They have the paths of this
-        // tree, so they are not those of the kernel without a defect.
-        kernel.key = format!("{}-mutants", self.base.key);
         let noticed = self.noticed(mutant, &scenarios, &kernel);
         self.copy.restore()?;
         noticed
