@@ -6,6 +6,7 @@ use crate::{
     host::git::git,
     kernel::{self, WorkingCopy},
     mutants::{self, Mutant},
+    results::stored_results,
 };
 use anyhow::{Context, Result, ensure};
 use fs_err as fs;
@@ -56,7 +57,7 @@ pub fn edit(lab: &Lab, program: &Path, results: &Path) -> Result<Figures> {
     let said = String::from_utf8_lossy(&run.stdout);
     let complaint = String::from_utf8_lossy(&run.stderr);
     ensure!(run.status.code() == Some(FAILED), "no scenario found the defect `{EDIT}`: {said}{complaint}");
-    let verdicts = said.lines().filter(|line| line.contains(&format!(" on {} (", kernel::DEFAULT))).count();
+    let verdicts = stored_results(&results.join("latest"))?.scenarios.len();
     let figures = [
         ("edit_to_verdicts_seconds", whole),
         ("build_seconds", build),

@@ -158,8 +158,10 @@ impl Selftests {
     /// Builds the C programs of a collection with its own Makefile. Returns them by name.
     fn programs(&self, kernel: &Kernel, name: &str) -> Result<Vec<(String, PathBuf)>> {
         let headers = self.headers(kernel)?;
-        let key =
-            KeyBuilder::default().input("layout", LAYOUT).input("kernel", &kernel.key).input("name", name);
+        let key = KeyBuilder::default()
+            .input("layout", LAYOUT)
+            .input("kernel", &kernel.modules_key)
+            .input("name", name);
         let waiting = || {
             self.lab
                 .progress
@@ -198,8 +200,10 @@ impl Selftests {
 
     /// Returns the kernel's headers for user space.
     fn headers(&self, kernel: &Kernel) -> Result<PathBuf> {
-        let key =
-            KeyBuilder::default().input("layout", LAYOUT).input("kernel", &kernel.key).finish("headers");
+        let key = KeyBuilder::default()
+            .input("layout", LAYOUT)
+            .input("kernel", &kernel.modules_key)
+            .finish("headers");
         let waiting =
             || self.lab.progress.line("waiting for another process that is making the kernel's headers");
         let entry = self.lab.cache.entry("selftests", &key, waiting, |into| {
@@ -223,7 +227,7 @@ impl Selftests {
     /// Builds the modules that a collection contains for its scripts to load.
     fn test_modules(&self, kernel: &Kernel, source: &Path) -> Result<Vec<(String, PathBuf)>> {
         let files: Files = sources::selftests(source)?;
-        let mut key = KeyBuilder::default().input("layout", LAYOUT).input("kernel", &kernel.key);
+        let mut key = KeyBuilder::default().input("layout", LAYOUT).input("kernel", &kernel.modules_key);
         for (path, data) in &files {
             key = key.input(&path.to_string_lossy(), data);
         }

@@ -77,7 +77,7 @@ fn of_source(lab: &Lab, spec: KernelSpec, wanted: &SourceSpec) -> Result<Kernel>
     let asked = config::ask(&lab.root, &spec.fragments, &source.version)?;
     let toolchain = toolchain::versions(&lab.cache)?;
     let key = key(name, &source.key, &source.version, &asked, &toolchain);
-    let place = if source.mutable {
+    let place = if source.headers.is_some() {
         let tree = source.directory.as_os_str().as_encoded_bytes();
         let place = KeyBuilder::default().input("layout", LAYOUT).input("tree", tree);
         place.input("toolchain", &toolchain).finish(&format!("{name}-tree"))

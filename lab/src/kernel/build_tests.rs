@@ -27,9 +27,12 @@ everything:
 	@if [ -e broken ]; then echo "kernel/fork.c:3:1: error: expected ';'"; exit 1; fi
 	@echo "  CC      kernel/fork.o"
 	@echo "  CC [M]  samples/hello.o"
-	@mkdir -p $(O)/arch/arm64/boot $(O)/samples $(O)/include/config
+	@mkdir -p $(O)/arch/arm64/boot $(O)/arch/arm64/include/generated $(O)/samples $(O)/scripts
+	@mkdir -p $(O)/include/config $(O)/include/generated
+	@touch -d @1 $(O)/include/config/auto.conf $(O)/scripts/module.lds
 	@cd $(O) && for file in arch/arm64/boot/Image vmlinux System.map Module.symvers samples/hello.ko; do \
 		[ -e $$file ] || echo $$file > $$file; done
+	@[ ! -e exports.c ] || cp exports.c $(O)/Module.symvers
 	@echo samples/hello.o > $(O)/modules.order
 	@echo 6.12.1 > $(O)/include/config/kernel.release
 "#;
@@ -158,9 +161,12 @@ fn damaged_output_is_made_again() {
     let again = checkout.build().unwrap();
     assert_eq!(fs::read_to_string(again.image()).unwrap(), "arch/arm64/boot/Image\n");
     assert!(again.vmlinux().unwrap().is_file());
-    assert_eq!(runs(&again), "configure build configure build");
+    assert_eq!(runs(&again), "configure build build");
+    fs::write(again.directory.join(".config"), "").unwrap();
+    let again = checkout.build().unwrap();
+    assert_eq!(runs(&again), "configure build build configure build");
     fs::write(again.directory.join("../stamp.json"), "{\"key\": ").unwrap();
-    assert_eq!(runs(&checkout.build().unwrap()), "configure build configure build configure build");
+    assert_eq!(runs(&checkout.build().unwrap()), "configure build build configure build configure build");
 }
 
 #[test]
@@ -203,11 +209,22 @@ fn a_working_tree_is_built_again_in_the_same_place_when_it_changes() {
     sleep(Duration::from_millis(10));
     checkout.write("linux/fork.c", "");
     let changed = checkout.build().unwrap();
-    assert_eq!(
-        (runs(&changed).as_str(), &changed.directory),
-        ("configure build configure build", &kernel.directory)
-    );
+    // A file that is only compiled: neither is the kernel configured again, nor a module built again.
+    assert_eq!((runs(&changed).as_str(), &changed.directory), ("configure build build", &kernel.directory));
     assert_ne!(changed.key, kernel.key);
+    assert_eq!(changed.modules_key, kernel.modules_key);
+    checkout.write("linux/fork.h", "");
+    let changed = checkout.build().unwrap();
+    assert_eq!(runs(&changed), "configure build build configure build");
+    assert_ne!(changed.modules_key, kernel.modules_key);
+    // What a module reads of the build.
+    fs::write(kernel.directory.join("include/generated/bounds.h"), "another").unwrap();
+    let other_bounds = checkout.build().unwrap();
+    assert_ne!(other_bounds.modules_key, changed.modules_key);
+    checkout.write("linux/exports.c", "another\n");
+    let other_exports = checkout.build().unwrap();
+    assert_eq!(runs(&other_exports), "configure build build configure build build");
+    assert_ne!(other_exports.modules_key, other_bounds.modules_key);
     // The tree of the command line replaces the one in the file.
     fs::create_dir(checkout.path("other")).unwrap();
     checkout.write("other/Makefile", MAKEFILE);

@@ -12,9 +12,10 @@ use super::{
     source_tree::Source,
     spec::KernelSpec,
     stamp::{Output, Stamp},
+    working_tree::{files_digest, files_of},
 };
 use crate::{
-    cache::{Key, Lease},
+    cache::{Key, KeyBuilder, Lease},
     context::Lab,
     host::{
         beneath::read_beneath,
@@ -42,7 +43,19 @@ const OBJECTS_EXPECTED: u64 = 900;
 
 /// The files that make must produce, besides the modules, relative to the build directory.
 const OUTPUTS: [&str; 6] =
-    ["arch/arm64/boot/Image", "vmlinux", "System.map", ".config", "Module.symvers", "modules.order"];
+    ["arch/arm64/boot/Image", "vmlinux", "System.map", CONFIG, EXPORTS, "modules.order"];
+
+/// The final configuration.
+const CONFIG: &str = ".config";
+
+/// The symbols that the kernel exports. Each build writes it again.
+const EXPORTS: &str = "Module.symvers";
+
+/// The other files, besides headers, that kbuild makes and the build of a module reads.
+const READ_BY_MODULES: [&str; 2] = ["include/config/auto.conf", "scripts/module.lds"];
+
+/// The directories of the headers that kbuild makes.
+const GENERATED_HEADERS: [&str; 2] = ["include/generated", "arch/arm64/include/generated"];
 
 /// The lists of modules of an allmodconfig have 500 kB.
 const LIST_LIMIT_BYTES: u64 = 16 << 20;
@@ -120,6 +133,8 @@ impl Build<'_> {
 
     fn kernel(self, stamp: Stamp, lease: Lease) -> Result<Kernel> {
         let directory = self.directory();
+        let config = Config::load(&directory.join(CONFIG))?;
+        let modules_key = self.modules_key(&config)?;
         Ok(Kernel {
             name: self.spec.name.clone(),
             version: self.source.version,
@@ -128,7 +143,8 @@ impl Build<'_> {
             release: stamp.release,
             config_hash: stamp.config_hash,
             key: self.key.as_str().to_owned(),
-            config: Config::load(&directory.join(".config"))?,
+            modules_key,
+            config,
             spec: self.spec,
             cache: self.lab.cache.clone(),
             _leases: [lease].into_iter().chain(self.source.lease).collect(),
@@ -138,6 +154,35 @@ impl Build<'_> {
             distribution: None,
             directory,
         })
+    }
+
+    /// Returns the key of modules for this kernel, which is built.
+    fn modules_key(&self, config: &Config) -> Result<String> {
+        let headers = match &self.source.headers {
+            // The types of a module are numbered after those of vmlinux.
+            Some(headers) if !config.is_set("DEBUG_INFO_BTF_MODULES") => headers,
+            _ => return Ok(self.key.as_str().to_owned()),
+        };
+        let directory = self.directory();
+        let made = |names: &[&str]| -> Vec<PathBuf> {
+            // Not every version makes each.
+            names.iter().map(|name| directory.join(name)).filter(|path| path.exists()).collect()
+        };
+        let mut read = made(&READ_BY_MODULES);
+        for generated in made(&GENERATED_HEADERS) {
+            read.extend(files_of(&generated)?);
+        }
+        let key = KeyBuilder::default().input("place", self.place.as_os_str().as_encoded_bytes());
+        let key = key.input("headers", headers).input("generated", files_digest(read)?);
+        let key = key.input("exports", read_beneath(&directory, EXPORTS, LIST_LIMIT_BYTES)?);
+        Ok(key.finish(&self.spec.name).as_str().to_owned())
+    }
+
+    /// Returns a digest of what the kernel is configured from.
+    fn configured_from(&self) -> String {
+        let source = self.source.headers.as_ref().unwrap_or(&self.source.key);
+        let key = KeyBuilder::default().input("asked", config::allconfig(&self.asked));
+        key.input("source", source).finish("config").as_str().to_owned()
     }
 
     /// Exists while make runs, and after make was killed.
@@ -156,7 +201,8 @@ impl Build<'_> {
         if self.running().exists() {
             remove_unfinished(&directory)?;
         }
-        if let Err(error) = self.configure() {
+        let is_configured = earlier.as_ref().is_some_and(|stamp| self.is_configured(stamp));
+        if !is_configured && let Err(error) = self.configure() {
             // Nothing was compiled here, and a corrected configuration gets a different key.
             if !self.log().exists() {
                 let _ = fs::remove_dir_all(&self.place);
@@ -176,6 +222,13 @@ impl Build<'_> {
         Ok(stamp)
     }
 
+    /// Returns whether it was configured from the same before.
+    fn is_configured(&self, earlier: &Stamp) -> bool {
+        let config = read_beneath(&self.directory(), CONFIG, LIST_LIMIT_BYTES);
+        earlier.configured == self.configured_from()
+            && config.is_ok_and(|config| hex(&Sha256::digest(config)) == earlier.config_hash)
+    }
+
     /// Configures allnoconfig plus the symbols of the fragments, all of which must be in the result.
     fn configure(&self) -> Result<()> {
         let task = self.lab.progress.task(format!("configuring the kernel {}", self.spec.name), None);
@@ -188,7 +241,7 @@ impl Build<'_> {
             .log(&log)
             .run()
             .map_err(|error| self.explain(error, &log, "cannot configure"))?;
-        let config = Config::load(&self.directory().join(".config"))?;
+        let config = Config::load(&self.directory().join(CONFIG))?;
         let misses = config.misses(&self.asked);
         if misses.is_empty() {
             return Ok(());
@@ -257,7 +310,8 @@ impl Build<'_> {
         Ok(Stamp {
             key: self.key.as_str().to_owned(),
             release: read("include/config/kernel.release")?.trim().to_owned(),
-            config_hash: hex(&Sha256::digest(read(".config")?)),
+            config_hash: hex(&Sha256::digest(read(CONFIG)?)),
+            configured: self.configured_from(),
             seconds,
             objects,
             outputs,

@@ -92,6 +92,9 @@ pub struct Kernel {
     /// Changes with source or packages, fragments and toolchain. Part of the cache keys of what is built
     /// for it.
     pub key: String,
+    /// The same for modules and selftests, which are built from headers and scripts of the source: an edit of a
+    /// working tree only changes it if it concerns these.
+    pub modules_key: String,
     /// Its description.
     pub spec: KernelSpec,
     /// kbuild's output directory, or the packaged headers: modules are built against it.

@@ -70,7 +70,7 @@ fn a_patch_changes_a_copy_and_not_the_source() {
     let patched = checkout.obtain(&["second", "third"]).unwrap();
     assert_eq!((fork(&original).as_str(), original.label.as_str()), (FORK, "6.12.1"));
     assert_eq!(fork(&patched), FORK.replace("two", "2nd"));
-    assert_eq!((patched.label.as_str(), patched.mutable), ("6.12.1+second+third", false));
+    assert_eq!((patched.label.as_str(), &patched.headers), ("6.12.1+second+third", &None));
     // Files that no patch changes are shared.
     let inode = |source: &Source| source.directory.join("Makefile").metadata().unwrap().ino();
     assert_eq!(inode(&original), inode(&patched));

@@ -206,7 +206,7 @@ pub(super) fn fetched(
     let version = version_of(&directory)
         .with_context(|| format!("corrupt cache entry: remove `{}` and try again", lease.path().display()))?;
     let label = if label.is_empty() { version.to_string() } else { label.to_owned() };
-    Ok(Source { directory, version, label, key: key.as_str().to_owned(), mutable: false, lease: Some(lease) })
+    Ok(Source { directory, version, label, key: key.as_str().to_owned(), headers: None, lease: Some(lease) })
 }
 
 fn unpack_tarball(archive: &Path, into: &Path, progress: &Progress) -> Result<()> {

@@ -52,7 +52,7 @@ fn a_tarball_is_checked_and_kept() {
     let (url, sha256) = place.tarball();
     let spec = SourceSpec::Tarball { url, sha256 };
     let source = place.obtain(&spec).unwrap();
-    assert_eq!((source.label.as_str(), source.mutable), ("7.2-rc3", false));
+    assert_eq!((source.label.as_str(), &source.headers), ("7.2-rc3", &None));
     assert!(source.directory.join("kernel").is_dir());
     // The cache has it, so the file is no longer needed.
     fs::remove_file(place.path("linux.tar")).unwrap();
@@ -162,7 +162,13 @@ fn a_git_trees_key_follows_its_commit_and_its_changes() {
     assert_ne!(clean.key, dirty.key);
     assert!(dirty.label.ends_with("-dirty") && !clean.label.ends_with("-dirty"), "{dirty:?}");
     fs::write(place.path("linux/new.c"), "").unwrap();
-    assert_ne!(dirty.key, place.obtain(&spec).unwrap().key);
+    let with_new = place.obtain(&spec).unwrap();
+    assert_ne!(dirty.key, with_new.key);
+    // Only what others read counts as a header: not the new C file, but the changed Makefile.
+    assert_eq!(dirty.headers, with_new.headers);
+    assert_ne!(clean.headers, dirty.headers);
+    fs::write(place.path("linux/new.h"), "").unwrap();
+    assert_ne!(dirty.headers, place.obtain(&spec).unwrap().headers);
 }
 
 #[test]

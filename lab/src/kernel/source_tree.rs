@@ -19,8 +19,9 @@ pub(super) struct Source {
     pub(super) label: String,
     /// Changes with the source.
     pub(super) key: String,
-    /// Whether it is a working tree, which is built incrementally.
-    pub(super) mutable: bool,
+    /// Of a working tree, which is built incrementally: changes with what configuring the kernel and building
+    /// modules for it read of the tree.
+    pub(super) headers: Option<String>,
     /// Keeps it in the cache; `None` for a tree that is used in place.
     pub(super) lease: Option<Lease>,
 }

@@ -16,6 +16,9 @@ pub(super) struct Stamp {
     pub(super) release: String,
     /// SHA-256 of the final `.config`.
     pub(super) config_hash: String,
+    /// Changes with what it was configured from.
+    #[serde(default)]
+    pub(super) configured: String,
     /// How long make ran.
     pub(super) seconds: f64,
     /// The number of objects it compiled.
@@ -84,6 +87,7 @@ mod tests {
             key: "k".into(),
             release: "6.12.107".into(),
             config_hash: "h".into(),
+            configured: "c".into(),
             seconds: 1.5,
             objects: 2,
             outputs: vec![Output::of(build, "Image").unwrap(), Output::of(build, "vmlinux").unwrap()],

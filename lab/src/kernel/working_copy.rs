@@ -113,7 +113,7 @@ mod tests {
                 version: "6.12.1".parse().unwrap(),
                 label: String::new(),
                 key: String::new(),
-                mutable: false,
+                headers: None,
                 lease: None,
             },
             _lock: lab.cache.lock("copy", || {}).unwrap(),

@@ -11,7 +11,7 @@ use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::{
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Leftovers of a build inside the tree, with which kbuild refuses to build out of tree.
@@ -34,41 +34,83 @@ pub(super) fn open(path: &Path) -> Result<Source> {
     }
     let key = KeyBuilder::default().input("tree", directory.as_os_str().as_bytes());
     // Without git, or in a repository it does not trust, fall back to the files' sizes and times.
-    let git = if directory.join(".git").exists() { git_state(&directory).ok() } else { None };
+    let git = if directory.join(".git").exists() { GitState::of(&directory).ok() } else { None };
     interrupt::check()?;
-    let (key, label) = match git {
-        Some((head, changes)) if changes == EMPTY => (key.input("head", &head), head[..12].to_owned()),
-        Some((head, changes)) => {
-            let label = format!("{}-dirty", &head[..12]);
-            (key.input("head", head).input("changes", changes), label)
+    let (key, label, headers) = match git {
+        Some(GitState { head, changes, headers }) if changes == EMPTY => {
+            (key.input("head", &head), head[..12].to_owned(), headers)
         }
-        None => (key.input("files", files_digest(&directory)?), version.to_string()),
+        Some(GitState { head, changes, headers }) => {
+            let label = format!("{}-dirty", &head[..12]);
+            (key.input("head", head).input("changes", changes), label, headers)
+        }
+        None => {
+            let files = files_of(&directory)?;
+            let headers =
+                files.iter().filter(|file| is_header(file.strip_prefix(&directory).unwrap_or(file)));
+            let headers = files_digest(headers)?;
+            (key.input("files", files_digest(&files)?), version.to_string(), headers)
+        }
     };
     let key = key.finish(&format!("tree-{version}")).as_str().to_owned();
-    Ok(Source { directory, version, label, key, mutable: true, lease: None })
+    Ok(Source { directory, version, label, key, headers: Some(headers), lease: None })
+}
+
+/// Returns whether configuring the kernel, or building a module for it, may read a file of the tree: any but what
+/// is only compiled into the kernel.
+fn is_header(path: &Path) -> bool {
+    let is_compiled =
+        path.extension().is_some_and(|extension| ["c", "S", "rs"].iter().any(|is| extension == *is));
+    !is_compiled || path.starts_with("scripts") || path.starts_with("tools")
 }
 
 /// The SHA-256 of an empty diff.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Returns the checked-out commit and a digest of the differences from it.
-fn git_state(directory: &Path) -> Result<(String, String)> {
-    let git = |args: &[&str]| git(directory).args(args).run();
-    let head = git(&["rev-parse", "HEAD"])?.trim().to_owned();
-    if head.len() < 40 || !head.is_ascii() {
-        bail!("git returned `{head}` for HEAD, expected a commit");
-    }
-    let mut digest = Sha256::new();
-    digest.update(git(&["diff", "--no-ext-diff", "--no-textconv", "--binary", "HEAD"])?);
-    for name in git(&["ls-files", "--others", "--exclude-standard", "-z"])?.split_terminator('\0') {
-        digest.update(name);
-        digest_file(&mut digest, &directory.join(name))?;
-    }
-    Ok((head, hex(&digest.finalize())))
+/// The state of a git tree.
+struct GitState {
+    /// The checked-out commit.
+    head: String,
+    /// A digest of the differences from it.
+    changes: String,
+    /// See [`Source::headers`].
+    headers: String,
 }
 
-/// Returns a digest of the name, size and mtime of every file.
-fn files_digest(directory: &Path) -> Result<String> {
+impl GitState {
+    fn of(directory: &Path) -> Result<GitState> {
+        let git = |args: &[&str]| git(directory).args(args).run();
+        let head = git(&["rev-parse", "HEAD"])?.trim().to_owned();
+        if head.len() < 40 || !head.is_ascii() {
+            bail!("git returned `{head}` for HEAD, expected a commit");
+        }
+        let mut changes = Sha256::new();
+        changes.update(git(&["diff", "--no-ext-diff", "--no-textconv", "--binary", "HEAD"])?);
+        let mut headers = Sha256::new();
+        // Each line ends with a tab and the path.
+        for file in git(&["ls-tree", "-r", "-z", "HEAD"])?.split_terminator('\0') {
+            if file.split('\t').nth(1).is_some_and(|path| is_header(Path::new(path))) {
+                headers.update(file);
+            }
+        }
+        let changed = git(&["diff", "--name-only", "--no-renames", "-z", "HEAD"])?;
+        let new = git(&["ls-files", "--others", "--exclude-standard", "-z"])?;
+        for name in new.split_terminator('\0') {
+            changes.update(name);
+            digest_file(&mut changes, &directory.join(name))?;
+        }
+        let names = changed.split_terminator('\0').chain(new.split_terminator('\0'));
+        for name in names.filter(|name| is_header(Path::new(name))) {
+            headers.update(name);
+            // One that was removed has only its name.
+            let _ = digest_file(&mut headers, &directory.join(name));
+        }
+        Ok(GitState { head, changes: hex(&changes.finalize()), headers: hex(&headers.finalize()) })
+    }
+}
+
+/// Returns all files below a directory, sorted.
+pub(super) fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(next) = directories.pop() {
@@ -88,10 +130,15 @@ fn files_digest(directory: &Path) -> Result<String> {
         }
     }
     files.sort();
+    Ok(files)
+}
+
+/// Returns a digest of the name, size and mtime of each file.
+pub(super) fn files_digest(files: impl IntoIterator<Item: AsRef<Path>>) -> Result<String> {
     let mut digest = Sha256::new();
     for file in files {
-        digest.update(file.as_os_str().as_bytes());
-        digest_file(&mut digest, &file)?;
+        digest.update(file.as_ref().as_os_str().as_bytes());
+        digest_file(&mut digest, file.as_ref())?;
     }
     Ok(hex(&digest.finalize()))
 }

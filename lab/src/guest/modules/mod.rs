@@ -140,7 +140,7 @@ impl Modules {
 
     fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
         let kernel = build.kernel;
-        let key = key(&kernel.key, called, build.label, files);
+        let key = key(&kernel.modules_key, called, build.label, files);
         let waiting = || {
             self.lab
                 .progress
@@ -173,7 +173,7 @@ impl Modules {
     fn strip(&self, kernel: &Kernel, name: &str, file: &Path) -> Result<Module> {
         let data = fs::metadata(file)?;
         let key = KeyBuilder::default()
-            .input("kernel", &kernel.key)
+            .input("kernel", &kernel.modules_key)
             .input("module", file.as_os_str().as_encoded_bytes())
             .input("size", data.len().to_le_bytes())
             .input("mtime", data.mtime().to_le_bytes())

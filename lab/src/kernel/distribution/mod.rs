@@ -127,6 +127,7 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
     let config = fs::read(&config_path)?;
     let toolchain = toolchain::versions(&lab.cache)?;
     let of_modules = KeyBuilder::default().input("kernel", key.as_str()).input("toolchain", toolchain);
+    let key = of_modules.finish(&spec.name).as_str().to_owned();
     Ok(Kernel {
         name: spec.name.clone(),
         version: version_of(&source)?,
@@ -134,7 +135,8 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
         source,
         release: packages.release,
         config_hash: digest_of(&config),
-        key: of_modules.finish(&spec.name).as_str().to_owned(),
+        modules_key: key.clone(),
+        key,
         config: Config::load(&config_path)?,
         spec,
         cache: lab.cache.clone(),
