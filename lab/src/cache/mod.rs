@@ -102,12 +102,13 @@ impl Cache {
         path.file_name().is_some_and(|name| mark::is_mark(&name.to_string_lossy()))
     }
 
-    /// Returns a directory below the cache, creating it if necessary. Not locked, not atomic.
+    /// Returns a directory below the cache, creating it if necessary, without links in its path: what is built
+    /// there names its files by that path, and may be read under another one. Not locked, not atomic.
     pub fn directory(&self, name: &str) -> Result<PathBuf> {
         debug_assert!(mark::is_known(name.split('/').next().unwrap_or(name)), "`{name}` is not in the list");
         let path = self.root.join(name);
         fs::create_dir_all(&path)?;
-        Ok(path)
+        Ok(fs::canonicalize(path)?)
     }
 
     /// Takes the lock called `name`. Calls `waiting` once if another process holds it.
@@ -125,7 +126,7 @@ impl Cache {
     /// Returns a lease of the entry `kind/key` if it exists and is unchanged.
     pub fn find(&self, kind: &str, key: &Key) -> Result<Option<Lease>> {
         // Leased before it is checked: afterwards, it is not evicted.
-        let lease = Lease::take(&self.root.join(kind).join(key.as_str()))?;
+        let lease = Lease::take(&self.directory(kind)?.join(key.as_str()))?;
         Ok(lease.filter(|lease| manifest::is_whole(lease.path())))
     }
 
