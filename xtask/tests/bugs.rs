@@ -1,5 +1,5 @@
-//! Scenarios of real kernel bugs, on a distribution kernel and on the default kernel, which has the fixes of
-//! three of them.
+//! Scenarios of real kernel bugs, on a pinned distribution kernel and on the default kernel, which has the fixes
+//! of some of them.
 
 #[expect(dead_code, reason = "only other tests write their own scenarios")]
 mod stage;
@@ -20,16 +20,9 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
     let mut lab = run(&results, &scenarios);
     lab.args(["--kernel", AFFECTED, "--kernel", FIXED]);
     // The failures are known bugs because they match the kernel's description.
-    check(
-        &mut lab,
-        0,
-        &[
-            "7 passed, 0 failed, 1 unsupported, 58 known bug",
-            &format!("known bug    bugs/arg0 on {AFFECTED}"),
-        ],
-    );
+    check(&mut lab, 0, &[" 0 failed, 1 unsupported, ", &format!("known bug    bugs/arg0 on {AFFECTED}")]);
     let stored = stored(&results.join("latest")).unwrap();
-    let found: BTreeMap<(&str, &str), Status> = stored
+    let mut found: BTreeMap<(&str, &str), Status> = stored
         .scenarios
         .iter()
         .map(|result| ((result.name.as_str(), result.kernel.as_str()), result.status))
@@ -51,8 +44,8 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         (("bugs/watchpoint-length", AFFECTED), KnownBug),
         (("bugs/watchpoint-length", FIXED), Passed),
     ];
-    // Not fixed in either kernel.
-    let both = [
+    // The pinned kernel has these.
+    let affected = [
         "bugs/bitfield-caret",
         "bugs/breakpoint-svc",
         "bugs/cpudump-twice",
@@ -81,8 +74,10 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         "bugs/synthetic-truncate",
         "bugs/uprobe-own-brk",
     ];
-    let both = both.iter().flat_map(|name| [((*name, AFFECTED), KnownBug), ((*name, FIXED), KnownBug)]);
-    assert_eq!(found, fixed.into_iter().chain(both).collect());
+    // Debian's current kernel has some of them, and the run fails if that differs from its list.
+    found.retain(|(name, kernel), _| *kernel != FIXED || fixed.iter().any(|((fixed, _), _)| fixed == name));
+    let affected = affected.map(|name| ((name, AFFECTED), KnownBug));
+    assert_eq!(found, fixed.into_iter().chain(affected).collect());
     let reason = |name: &str| {
         let result = stored.scenarios.iter().find(|result| result.name == name && result.kernel == AFFECTED);
         result.unwrap().reason.clone()

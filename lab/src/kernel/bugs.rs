@@ -29,6 +29,7 @@ pub(super) fn add(spec: &mut KernelSpec, other: KernelSpec) -> Result<(), String
         // The reader of one file would have to follow a chain of them.
         return Err(format!("bugs_of names `{}`, which has `bugs_of` itself", other.name));
     }
+    spec.bugs_as_of = spec.bugs_as_of.or(other.bugs_as_of);
     for (scenario, says) in other.bugs {
         if let Entry::Vacant(entry) = spec.bugs.entry(scenario) {
             spec.inherited_bugs.insert(entry.key().clone());
@@ -74,7 +75,7 @@ mod tests {
             let text = format!("summary: s\nfragments: [base]\nsource: {{ tree: /linux }}\n{rest}\n");
             fs::write(root.path().join(format!("kernels/{name}.yaml")), text).unwrap();
         };
-        write("a", "bugs: { bugs/one: says so, bugs/two: says so }");
+        write("a", "bugs_as_of: 6.12.7\nbugs: { bugs/one: says so, bugs/two: says so }");
         write("b", "bugs_of: a\nbugs: { bugs/two: differently, bugs/three: too }");
         write("c", "bugs_of: b");
         write("d", "bugs_of: ../a");
@@ -83,6 +84,10 @@ mod tests {
         let bugs: Vec<_> = loaded.bugs.iter().map(|(name, says)| (name.as_str(), says.as_str())).collect();
         assert_eq!(bugs, [("bugs/one", "says so"), ("bugs/three", "too"), ("bugs/two", "differently")]);
         assert_eq!(loaded.inherited_bugs.iter().collect::<Vec<_>>(), ["bugs/one"]);
+        for (version, fixed) in [("6.12.6", false), ("6.12.7", false), ("6.12.8", true), ("7.2", true)] {
+            let spec = loaded.clone().of_version(&version.parse().unwrap());
+            assert_eq!(spec.bugs_may_be_fixed, fixed, "{version}");
+        }
         assert_eq!(loaded.files()[..2], ["b.yaml", "a.yaml"]);
         assert!(load("c").unwrap_err().contains("bugs_of names `b`, which has `bugs_of` itself"));
         assert!(load("d").unwrap_err().contains("../a"));

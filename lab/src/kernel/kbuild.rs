@@ -145,7 +145,7 @@ impl Build<'_> {
             key: self.key.as_str().to_owned(),
             modules_key,
             config,
-            spec: self.spec,
+            spec: self.spec.of_version(&self.source.version),
             cache: self.lab.cache.clone(),
             _leases: [lease].into_iter().chain(self.source.lease).collect(),
             functions: Arc::default(),

@@ -13,11 +13,12 @@
 //! bugs:                                 # optional: known failures, each with part of its text
 //!   bugs/watchpoint-length: "watched 12 13 14 15"
 //! bugs_of: "6.12"                       # optional: it also has the known bugs of this kernel
+//! bugs_as_of: 6.12.107                  # optional: a later version may have fixed some
 //! ```
 //!
 //! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
 
-use super::version::VersionError;
+use super::version::{KernelVersion, VersionError};
 use serde::{Deserialize, Deserializer, de};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,7 +59,10 @@ pub struct KernelSpec {
     /// failure gives.
     #[serde(default)]
     pub bugs: BTreeMap<String, String>,
-    /// Whether `bugs` are those of a source that another one replaces, which may have them or not.
+    /// The newest version that was seen to have `bugs`: a suite's next one may have fixed some.
+    #[serde(default)]
+    pub bugs_as_of: Option<KernelVersion>,
+    /// Whether the kernel may have its `bugs` or not: it is later than that, or of another source.
     #[serde(skip)]
     pub bugs_may_be_fixed: bool,
     /// A kernel whose known bugs it has, too; [`KernelSpec::load`] adds them to `bugs`.
@@ -270,6 +274,12 @@ pub enum SpecError {
 }
 
 impl KernelSpec {
+    /// Returns the description for a kernel of this version.
+    pub(super) fn of_version(mut self, version: &KernelVersion) -> KernelSpec {
+        self.bugs_may_be_fixed |= self.bugs_as_of.is_some_and(|seen| *version > seen);
+        self
+    }
+
     /// Returns the files below `kernels/` that define it: the description, that of the kernel whose bugs it has,
     /// its fragments and its patches.
     pub fn files(&self) -> Vec<String> {

@@ -2,7 +2,8 @@
 //!
 //! The list must be accurate, like that of the selftests: a listed scenario must fail, and the reason
 //! must contain the listed text. It may be unsupported if the entry is that of another kernel, which
-//! `bugs_of` names; on a tree that replaces the kernel's source, it may pass as well. Callers that need
+//! `bugs_of` names; on a tree that replaces the kernel's source, or on a later version than `bugs_as_of`, it
+//! may pass as well, with a note. Callers that need
 //! the plain result, such as a bisection, do not use this module.
 
 use crate::{
@@ -18,7 +19,12 @@ pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioRes
         Status::Failed if result.reason.contains(says.as_str()) => {
             ScenarioResult { status: Status::KnownBug, ..result }
         }
-        Status::Passed | Status::Unsupported if spec.bugs_may_be_fixed => result,
+        Status::Unsupported if spec.bugs_may_be_fixed => result,
+        Status::Passed if spec.bugs_may_be_fixed => {
+            let mut result = result;
+            result.notes.push(format!("this kernel does not have its bug, which is listed in {listed}"));
+            result
+        }
         Status::Passed => ScenarioResult {
             status: Status::Failed,
             reason: format!("passed unexpectedly: remove its entry from {listed}"),

@@ -128,9 +128,10 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
     let toolchain = toolchain::versions(&lab.cache)?;
     let of_modules = KeyBuilder::default().input("kernel", key.as_str()).input("toolchain", toolchain);
     let key = of_modules.finish(&spec.name).as_str().to_owned();
+    let version = version_of(&source)?;
     Ok(Kernel {
         name: spec.name.clone(),
-        version: version_of(&source)?,
+        version,
         source_version: packages.version,
         source,
         release: packages.release,
@@ -138,7 +139,7 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
         modules_key: key.clone(),
         key,
         config: Config::load(&config_path)?,
-        spec,
+        spec: spec.of_version(&version),
         cache: lab.cache.clone(),
         _leases: vec![lease],
         functions: Arc::default(),
