@@ -192,6 +192,22 @@ static noinline long run_bug(long x)
 	return x;
 }
 
+/* A part of a function that must not be probed, named as a compiler would name it. */
+static noinline long run_whole(long x)
+{
+	asm volatile("	.globl	insn_whole.part.0\n"
+		     "insn_whole.part.0:\n"
+		     "	add	%0, %0, #0\n"
+		     : "+r" (x));
+	return x;
+}
+
+static noinline long insn_whole(long x)
+{
+	return run_whole(x);
+}
+NOKPROBE_SYMBOL(insn_whole);
+
 static const struct insn insns[] = {
 	{ "b", run_b },
 	{ "b_cond", run_b_cond },
@@ -214,6 +230,7 @@ static const struct insn insns[] = {
 	{ "hint", run_hint },
 	{ "brk", run_brk },
 	{ "bug", run_bug },
+	{ "whole", insn_whole },
 };
 
 /* One probe at a time; the caller holds the lock. */
