@@ -5,25 +5,85 @@ use crate::{
     coverage::{best_run, measured_on},
     exit, results, root,
 };
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use fs_err as fs;
 use lab::{
+    Lab,
     cache::Cache,
     coverage::{
-        Affected, Concerned, FileChange, Measured, SourceFiles, affected, changes_since, never_run,
-        take_slow, text_at, top_of,
+        Affected, Concerned, FileChange, Measured, SourceFiles, affected, changes_since, diff_since,
+        never_run, take_slow, text_at, top_of,
     },
     guest::{is_kernel_tree, source_name},
-    kernel,
+    host::{interrupt, watch::Watch},
+    kernel::{self, Kernel},
+    progress::Progress,
     results::Times,
-    run::select::Selection,
+    run::{kernels, select::Selection},
     words::printable,
 };
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    thread,
 };
+
+/// Which scenarios to run after a change.
+#[derive(Args)]
+pub(crate) struct RunAffected {
+    /// Run only the scenarios that the changes of --kernel-tree or --module-tree since REV concern, by the last
+    /// coverage, and end with the changed lines that none of them ran [REV: HEAD]
+    #[arg(long, value_name = "REV", num_args = 0..=1, default_missing_value = "HEAD", require_equals = true)]
+    #[arg(conflicts_with_all = ["rerun_failed", "shard"])]
+    affected: Option<String>,
+    /// With --affected, a tree under git with the sources of modules that scenarios load
+    #[arg(long, value_name = "PATH", requires = "affected", conflicts_with = "kernel_tree")]
+    module_tree: Option<PathBuf>,
+    /// With --affected, run again whenever a file of the tree is saved, until Ctrl-C
+    #[arg(long, requires = "affected")]
+    watch: bool,
+}
+
+impl RunAffected {
+    /// Returns what changed, for `--affected`, given the `--kernel-tree`.
+    pub(crate) fn change(&self, kernel_tree: Option<&Path>) -> Result<Option<Change>> {
+        let Some(since) = &self.affected else { return Ok(None) };
+        let tree = self.module_tree.as_deref().or(kernel_tree);
+        let tree = tree.ok_or_else(|| {
+            Usage("--affected looks for changes in a tree: add --kernel-tree or --module-tree PATH".into())
+        })?;
+        let changes = changes_since(tree, since).map_err(|error| Usage(format!("{error:#}")))?;
+        match self.module_tree {
+            Some(_) => Change::new(changes, Some(tree), Some(since.clone())).map(Some),
+            None => Ok(Some(Change::of_kernel(changes, tree, since))),
+        }
+    }
+
+    /// Runs `once` again whenever what changed in the tree changes, with `--watch`. Returns only after an error.
+    pub(crate) fn each_save(&self, kernel_tree: Option<&Path>, once: impl Fn() -> Result<u8>) -> Result<u8> {
+        let (Some(since), Some(tree)) = (&self.affected, self.module_tree.as_deref().or(kernel_tree)) else {
+            return once();
+        };
+        if !self.watch {
+            return once();
+        }
+        // What is saved during a run counts, too.
+        let saves = Watch::on(tree)?;
+        loop {
+            let diff = diff_since(tree, since)?;
+            if let Err(error) = once() {
+                interrupt::check()?;
+                // Most likely what was saved does not compile.
+                println!("error: {}", printable(format!("{error:#}")));
+            }
+            println!("waiting for a change of `{}`; Ctrl-C ends", tree.display());
+            while diff_since(tree, since)? == diff {
+                saves.wait()?;
+            }
+        }
+    }
+}
 
 /// List the scenarios that a change of the kernel or of a module concerns
 #[derive(Args)]
@@ -130,7 +190,7 @@ struct Tree {
 
 impl Change {
     /// A change of a kernel tree since a revision.
-    pub(crate) fn of_kernel(changes: Vec<FileChange>, tree: &Path, since: &str) -> Change {
+    fn of_kernel(changes: Vec<FileChange>, tree: &Path, since: &str) -> Change {
         let tree = Tree { top: tree.to_owned(), name: String::new(), is_kernel: true };
         Change { changes, tree: Some(tree), since: Some(since.to_owned()), is_now: false }
     }
@@ -165,29 +225,52 @@ impl Change {
         }
     }
 
-    /// Keeps the cases of a selection that it concerns, as measured by the runs in `results`, and says why
-    /// others are kept.
-    pub(crate) fn keep_affected(&self, selection: &mut Selection, results: &Path) -> Result<()> {
+    /// Keeps the cases of a selection that it concerns, as measured by the runs in `results`, while the kernels
+    /// are built, from `kernel_tree` if there is one. Returns those that are needed.
+    pub(crate) fn keep_affected(
+        &self,
+        selection: &mut Selection,
+        results: &Path,
+        lab: &Lab,
+        kernel_tree: Option<&Path>,
+    ) -> Result<Vec<Kernel>> {
+        // Not after a build of minutes.
+        let runs = selection.kernels.iter().map(|kernel| best_run(results, kernel));
+        let runs = runs.collect::<Result<Vec<_>>>()?;
+        let (kernels, wanted) = thread::scope(|scope| {
+            let building = scope.spawn(|| kernels(lab, &selection.kernels, kernel_tree));
+            let wanted = self.wanted(selection, &runs, &lab.progress);
+            (building.join(), wanted)
+        });
+        let kernels = kernels.map_err(|_| anyhow!("the build of a kernel panicked"))??;
+        // What was measured may be out of the selection.
+        selection.keep(&wanted?);
+        Ok(kernels.into_iter().filter(|kernel| selection.kernels.contains(&kernel.name)).collect())
+    }
+
+    /// Returns the cases that it concerns, given the run that measured each kernel, and says why others are kept.
+    fn wanted(
+        &self,
+        selection: &Selection,
+        runs: &[PathBuf],
+        progress: &Progress,
+    ) -> Result<BTreeSet<(String, String)>> {
         let mut wanted = BTreeSet::new();
-        for kernel in &selection.kernels {
+        for (kernel, run) in selection.kernels.iter().zip(runs) {
             let all = selection.scenarios.iter().map(|(found, _)| found.name.clone());
-            let (affected, times) = self.affected(kernel, &best_run(results, kernel)?)?;
-            let names: Vec<String> = match affected {
-                Affected::All(why) => {
-                    println!("all scenarios are run: {why}");
-                    all.collect()
-                }
+            let (affected, times) = self.affected(kernel, run)?;
+            let (said, names): (String, Vec<String>) = match affected {
+                Affected::All(why) => (format!("all scenarios are run: {why}\n"), all.collect()),
                 Affected::Some(mut concerned) => {
-                    println!("{} scenarios of {} ran what changed", concerned.len(), all.count());
-                    print!("{}", slow(&mut concerned, kernel, &times));
-                    concerned.into_iter().map(|concerned| concerned.scenario).collect()
+                    let said = format!("{} of {} scenarios ran what changed\n", concerned.len(), all.count());
+                    let slow = slow(&mut concerned, kernel, &times);
+                    (said + &slow, concerned.into_iter().map(|concerned| concerned.scenario).collect())
                 }
             };
+            progress.suspend(|| print!("{said}"));
             wanted.extend(names.into_iter().map(|name| (kernel.clone(), name)));
         }
-        // What was measured may be out of the selection.
-        selection.keep(&wanted);
-        Ok(())
+        Ok(wanted)
     }
 
     /// Prints the changed lines that no scenario of a run ran.

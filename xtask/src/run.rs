@@ -1,25 +1,24 @@
 //! `cargo xtask lab run`
 
 use crate::{
-    Usage, affected::Change, complete, coverage::keep_fewest, exit, results, root, scenarios, setup::Setup,
+    Usage, affected::RunAffected, complete, coverage::keep_fewest, exit, results, root, scenarios,
+    setup::Setup,
 };
 use anyhow::Result;
 use clap::{Args, builder::TypedValueParser};
 use lab::{
-    coverage::{changes_since, diff_since},
-    host::{interrupt, prerequisites::Need, watch::Watch},
+    host::prerequisites::Need,
     kernel,
     progress::Progress,
     report::{Terminal, side_by_side, summary},
     results::{Rates, TRACE, Times, now_micros},
     run::{
-        Event, Options, Reporter, default_jobs, prepare, run,
+        Event, Options, Reporter, default_jobs, kernels, prepare_on, run,
         schedule::Rounds,
         select::{Selection, failed, nested},
         shard::Shard,
     },
     scenario::{self, Scenario, ScenarioFile},
-    words::printable,
 };
 use regex::Regex;
 use std::{
@@ -38,6 +37,7 @@ use trace::{Trace, diff};
     cargo xtask lab run --kernel-tree ~/linux          on your kernel tree\n  \
     cargo xtask lab run --kernel-tree ~/linux --affected      what your changes concern\n  \
     cargo xtask lab run --kernel-tree ~/linux --affected --watch    the same at each save\n  \
+    cargo xtask lab run --module-tree ~/mine --affected       what your changes of a module concern\n  \
     cargo xtask lab run --smoke                        a few that run nearly all that all run\n  \
     cargo xtask lab run --rerun-failed                 the failures of the last run\n  \
     cargo xtask lab run probes/remove --repeat 50      50 times: how often does it pass?\n  \
@@ -57,14 +57,8 @@ pub(crate) struct Run {
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
-    /// Run only the scenarios that the changes of --kernel-tree since REV concern, by the last coverage, and
-    /// end with the changed lines that none of them ran [REV: HEAD]
-    #[arg(long, value_name = "REV", num_args = 0..=1, default_missing_value = "HEAD", require_equals = true)]
-    #[arg(requires = "kernel_tree", conflicts_with_all = ["rerun_failed", "shard"])]
-    affected: Option<String>,
-    /// With --affected, run again whenever a file of the tree is saved, until Ctrl-C
-    #[arg(long, requires = "affected")]
-    watch: bool,
+    #[command(flatten)]
+    affected: RunAffected,
     /// Run only the fewest scenarios that run 95 % of the lines that all run, by the last coverage
     #[arg(long, conflicts_with_all = ["affected", "rerun_failed", "shard"])]
     smoke: bool,
@@ -115,28 +109,7 @@ fn seed(text: String) -> Result<u64, std::num::ParseIntError> {
 
 impl Run {
     pub(crate) fn run(self) -> Result<u8> {
-        match (&self.kernel_tree, &self.affected) {
-            (Some(tree), Some(since)) if self.watch => self.run_at_each_save(tree, since),
-            _ => self.run_once(),
-        }
-    }
-
-    /// Returns only after an error.
-    fn run_at_each_save(&self, tree: &Path, since: &str) -> Result<u8> {
-        // What is saved during a run counts, too.
-        let saves = Watch::on(tree)?;
-        loop {
-            let diff = diff_since(tree, since)?;
-            if let Err(error) = self.run_once() {
-                interrupt::check()?;
-                // Most likely what was saved does not compile.
-                println!("error: {}", printable(format!("{error:#}")));
-            }
-            println!("waiting for a change of `{}`; Ctrl-C ends", tree.display());
-            while diff_since(tree, since)? == diff {
-                saves.wait()?;
-            }
-        }
+        self.affected.each_save(self.kernel_tree.as_deref(), || self.run_once())
     }
 
     fn run_once(&self) -> Result<u8> {
@@ -144,10 +117,7 @@ impl Run {
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
         let (mut selection, part) = self.selection(&progress)?;
         let (shard, cases) = part.unzip();
-        let change = self.change()?;
-        if let Some(change) = &change {
-            change.keep_affected(&mut selection, &self.results())?;
-        }
+        let change = self.affected.change(self.kernel_tree.as_deref())?;
         if self.smoke {
             keep_fewest(&mut selection, &self.results())?;
         }
@@ -157,11 +127,16 @@ impl Run {
         if let Some(shard) = &shard {
             println!("shard {shard}: {} to run", selection.cases.len());
         }
+        let lab = self.setup.ensure(Need::Run)?;
+        let tree = self.kernel_tree.as_deref();
+        let kernels = match &change {
+            Some(change) => change.keep_affected(&mut selection, &self.results(), &lab, tree)?,
+            None => kernels(&lab, &selection.kernels, tree)?,
+        };
         if selection.cases.is_empty() {
             println!("nothing to run");
             return Ok(exit::SUCCESS);
         }
-        let lab = self.setup.ensure(Need::Run)?;
         let options = Options {
             kernel_tree: self.kernel_tree.clone(),
             jobs: self.jobs.map_or_else(default_jobs, usize::from),
@@ -174,7 +149,7 @@ impl Run {
             cases,
             ..Options::new(root(), selection, &self.results())
         };
-        let prepared = prepare(&lab, &options)?;
+        let prepared = prepare_on(&lab, &options, kernels)?;
         let terminal = Terminal::new(self.verbose);
         let mut rates = Rates::default();
         let mut reporter = Reporter::new(&lab.progress);
@@ -202,13 +177,6 @@ impl Run {
             );
         }
         Ok(code(&results))
-    }
-
-    /// Returns what changed in the kernel tree, for `--affected`.
-    fn change(&self) -> Result<Option<Change>> {
-        let (Some(since), Some(tree)) = (&self.affected, &self.kernel_tree) else { return Ok(None) };
-        let changes = changes_since(tree, since).map_err(|error| Usage(format!("{error:#}")))?;
-        Ok(Some(Change::of_kernel(changes, tree, since)))
     }
 
     fn results(&self) -> PathBuf {

@@ -233,4 +233,16 @@ fn a_run_knows_which_lines_of_modules_each_scenario_ran() {
     affected(&["--tree", &source.to_string(), "--since", "HEAD"], &["twice", "1 changed lines"], "refused");
     // The lines are those that were measured.
     check(&mut coverage(&results, &[&file, "--function", "mine_work"]), 0, &["if (count > MINE_MAX)"]);
+
+    let louder = MODULE.replace("count > MINE_MAX", "count >= MINE_MAX").replace("many", "too many");
+    fs::write(mine.join("mine.c"), louder).unwrap();
+    let concerned = || {
+        let mut command = run(&results, &scenarios);
+        command.arg("--affected").arg("--module-tree").arg(&mine);
+        command
+    };
+    let never = format!("no scenario ran these changed lines of {file} in 6.12:\n    10  \t\tpr_info");
+    check(&mut concerned(), 0, &["1 of 3 scenarios ran what changed", "1 passed, 0 failed", &never]);
+    check(run(&results, &scenarios).arg("--affected"), 2, &["add --kernel-tree or --module-tree PATH"]);
+    check(concerned().arg("--kernel-tree").arg(&mine), 2, &["cannot be used with"]);
 }

@@ -134,13 +134,13 @@ impl Attempt<'_> {
 
 /// The right to run a machine on the host, whose CPUs all machines share.
 #[expect(dead_code, reason = "held, not read")]
-enum HostShare {
+pub(super) enum HostShare {
     Whole(RwLockWriteGuard<'static, ()>),
     Shared(RwLockReadGuard<'static, ()>),
 }
 
 impl HostShare {
-    fn wait(alone: bool) -> HostShare {
+    pub(super) fn wait(alone: bool) -> HostShare {
         static HOST: RwLock<()> = RwLock::new(());
         match alone {
             true => HostShare::Whole(HOST.write().unwrap_or_else(PoisonError::into_inner)),

@@ -1,6 +1,6 @@
 //! What runs in every scenario: the boot, and the lab's own part.
 
-use super::{Attempt, Prepared};
+use super::{Attempt, Prepared, attempt::HostShare};
 use crate::{
     cache::{KeyBuilder, stamp},
     coverage,
@@ -17,7 +17,7 @@ use std::{env, path::Path};
 const NOTHING: &str = include_str!("empty.yaml");
 
 /// Boots each kernel and runs an empty scenario on it, once per kernel and lab; the directory `run` gets a copy
-/// of their coverage. Does nothing if coverage is not measured.
+/// of their coverage. Does nothing if coverage is not measured. Scenarios may run at the same time.
 pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
     let Some(plugin) = &prepared.guest.plugin else { return Ok(()) };
     for kernel in &prepared.kernels {
@@ -30,8 +30,9 @@ pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
         let waiting =
             || prepared.lab.progress.line("waiting for another process that measures an empty scenario");
         let entry = prepared.lab.cache.entry("coverage", &key, waiting, |entry| {
-            boot(kernel, &spec, &entry.join(BOOT_COVERAGE))?;
-            empty(prepared, kernel, &entry.join(EMPTY_COVERAGE))
+            // First, since it makes the snapshot that scenarios wait for.
+            empty(prepared, kernel, &entry.join(EMPTY_COVERAGE))?;
+            boot(kernel, &spec, &entry.join(BOOT_COVERAGE))
         })?;
         let directory = run.join(&kernel.name);
         fs::create_dir_all(&directory)?;
@@ -44,6 +45,7 @@ pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
 
 fn boot(kernel: &Kernel, spec: &MachineSpec, to: &Path) -> Result<()> {
     let place = partial(to.parent().unwrap_or(to))?;
+    let _share = HostShare::wait(false);
     drop(Machine::boot(spec, place.path(), BOOT_DEADLINE)?);
     coverage::keep(kernel, place.path(), &[], to)
 }

@@ -32,7 +32,7 @@ use crate::{
     progress::Progress,
     results::{self, Results, RunDirectory, Times},
 };
-use anyhow::Result;
+use anyhow::{Result, bail};
 use schedule::Rounds;
 use select::Selection;
 use std::{
@@ -114,10 +114,17 @@ impl Prepared {
 
 /// Builds what is not built yet.
 pub fn prepare(lab: &Lab, options: &Options) -> Result<Prepared> {
-    let tree = options.kernel_tree.as_deref();
-    let kernels = options.selection.kernels.iter();
-    let kernels = kernels.map(|name| kernel::build(lab, name, tree));
-    let kernels: Vec<Kernel> = kernels.collect::<Result<_>>()?;
+    let kernels = kernels(lab, &options.selection.kernels, options.kernel_tree.as_deref())?;
+    prepare_on(lab, options, kernels)
+}
+
+/// Builds the kernels of these names. `tree`, if given, replaces their source.
+pub fn kernels(lab: &Lab, names: &[String], tree: Option<&Path>) -> Result<Vec<Kernel>> {
+    names.iter().map(|name| kernel::build(lab, name, tree)).collect()
+}
+
+/// Builds what is not built yet, given the kernels of the selection.
+pub fn prepare_on(lab: &Lab, options: &Options, kernels: Vec<Kernel>) -> Result<Prepared> {
     let mut guest = guest::build(lab)?;
     if options.coverage {
         guest.plugin = machine::plugin(lab)?;
@@ -137,9 +144,12 @@ pub fn run(
 ) -> Result<(Results, PathBuf)> {
     let run_directory = RunDirectory::create(&options.results, &options.selection.kernels)?;
     let directory = run_directory.path().to_owned();
-    measure::measure(prepared, &directory)?;
     let work = Work::new(prepared, options, &directory, empty_results(prepared, options)?, report);
-    let done = work.all();
+    let (measured, done) = thread::scope(|scope| {
+        let measured = scope.spawn(|| measure::measure(prepared, &directory));
+        let done = work.all();
+        (measured.join(), done)
+    });
     let (store, restored_ahead, mut report) = work.end()?;
     // After an error, the results so far are already in `results.json`.
     done?;
@@ -152,6 +162,7 @@ pub fn run(
         report(Event::Warning(format!("cannot store the times of scenarios: {error:#}")));
     }
     interrupted?;
+    measured.unwrap_or_else(|_| bail!("the measurement of an empty scenario panicked"))?;
     results::point_latest(&options.results, &directory)?;
     Ok((results, directory))
 }
