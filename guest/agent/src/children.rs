@@ -6,6 +6,7 @@
 
 use crate::{
     events::{Events, Source},
+    exec::{self, Ends},
     refusal::{Refusal, Refused},
     stream::{Feed, Input, Output},
     terminal::{self, Terminal},
@@ -13,14 +14,14 @@ use crate::{
 use protocol::{ChildState, FEED_MAX, MAX_FRAME, Stdin};
 use rustix::{
     fd::OwnedFd,
+    fs::{Mode, OFlags, open},
     io::Errno,
-    process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait, waitpid},
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, wait, waitpid},
 };
 use std::{
     collections::BTreeMap,
-    os::unix::process::CommandExt,
-    path::Path,
-    process::{Command, Stdio},
+    io,
     time::{Duration, Instant},
 };
 
@@ -77,25 +78,10 @@ struct Child {
     told: bool,
 }
 
-/// Unblocks all signals in the child: it would inherit the agent's mask, which blocks SIGCHLD.
-fn unblock_signals(command: &mut Command) {
-    // SAFETY: between fork and exec the closure makes one system call with a set on its own stack.
-    unsafe {
-        command.pre_exec(|| {
-            let mut none = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            match libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        });
-    }
-}
-
 impl Children {
     /// Starts a program and returns its number.
     pub(crate) fn spawn(&mut self, program: Program, events: &Events) -> Result<u32, Refusal> {
-        let Some((path, args)) = program.argv.split_first() else {
+        let Some(path) = program.argv.first() else {
             return Err(Refusal::new("spawn nothing", Errno::INVAL));
         };
         if !path.starts_with('/') {
@@ -104,30 +90,26 @@ impl Children {
         if self.known.len() >= CHILDREN_MAX {
             return Err(Refusal::new(format!("spawn {path} besides {CHILDREN_MAX} others"), Errno::AGAIN));
         }
-        let mut command = Command::new(Path::new(path));
-        command.args(args).env_clear();
+        let mut env = BTreeMap::new();
         for variable in &program.env {
             // A word without `=` is a name without a value.
             let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
             if name.is_empty() {
                 return Err(Refusal::new(format!("spawn {path} with variable {variable}"), Errno::INVAL));
             }
-            command.env(name, value);
+            env.insert(name, value);
         }
-        unblock_signals(&mut command);
-        let terminal = stdio(&mut command, &program.stdin).refused("make a terminal for", path)?;
-        let mut spawned = command.spawn().refused("spawn", path)?;
-        // It holds the child's end of a terminal open, which only the child may do.
-        drop(command);
-        let id = self.last.wrapping_add(1);
         let limit = (program.output_max as usize).min(OUTPUT_MAX);
-        let streams = Streams::new(&mut spawned, program.stdin, terminal, limit);
-        let child =
-            streams.and_then(|streams| Child::new(&spawned, streams, id, events)).or_else(|error| {
-                // It would run unwatched; `reap` will reap it.
-                let _ = spawned.kill();
-                Err(error).refused("watch", path)
-            })?;
+        let (streams, ends) = Streams::open(program.stdin, limit).refused("make the streams of", path)?;
+        let pid = exec::start(&program.argv, &env, &ends).refused("spawn", path)?;
+        // Only the child may hold its ends open.
+        drop(ends);
+        let id = self.last.wrapping_add(1);
+        let child = Child::new(pid, streams, id, events).or_else(|error| {
+            // It would run unwatched; `reap` will reap it.
+            let _ = kill_process(pid, Signal::KILL);
+            Err(error).refused("watch", path)
+        })?;
         self.last = id;
         self.known.insert(id, child);
         Ok(id)
@@ -255,38 +237,32 @@ struct Streams {
     stderr: Output,
 }
 
-/// Sets up stdin, stdout and stderr of a command, and returns its terminal if it gets one.
-fn stdio(command: &mut Command, stdin: &Stdin) -> std::io::Result<Option<Terminal>> {
-    if let Stdin::Terminal { rows, columns } = stdin {
-        return Terminal::give(command, *rows, *columns).map(Some);
-    }
-    let nothing = matches!(stdin, Stdin::Bytes(bytes) if bytes.is_empty());
-    command.process_group(0).stdin(if nothing { Stdio::null() } else { Stdio::piped() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok(None)
-}
-
 impl Streams {
-    fn new(
-        spawned: &mut std::process::Child,
-        stdin: Stdin,
-        terminal: Option<Terminal>,
-        limit: usize,
-    ) -> std::io::Result<Streams> {
-        if let Some(terminal) = terminal {
-            let (stdout, feed) = terminal.streams(limit)?;
-            let stderr = Output::closed();
-            return Ok(Streams { stdin: None, feed: Some(feed), terminal: true, stdout, stderr });
-        }
-        let output = if stdin == Stdin::Open { Output::waiting } else { Output::new };
-        let stdout = output(spawned.stdout.take().ok_or(Errno::BADF)?.into(), limit)?;
-        let stderr = output(spawned.stderr.take().ok_or(Errno::BADF)?.into(), limit)?;
-        let (stdin, feed) = match (spawned.stdin.take(), stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => (Some(Input::new(pipe.into(), bytes)?), None),
-            (Some(pipe), _) => (None, Some(Feed::new(pipe.into())?)),
-            (None, _) => (None, None),
+    /// Returns new streams, whose outputs are kept up to `limit` bytes, and the child's ends of them.
+    fn open(stdin: Stdin, limit: usize) -> io::Result<(Streams, Ends)> {
+        let (input, data) = match stdin {
+            Stdin::Terminal { rows, columns } => {
+                let (terminal, ends) = Terminal::open(rows, columns)?;
+                let (stdout, feed) = terminal.streams(limit)?;
+                let stderr = Output::closed();
+                return Ok((Streams { stdin: None, feed: Some(feed), terminal: true, stdout, stderr }, ends));
+            }
+            Stdin::Bytes(bytes) if bytes.is_empty() => (None, None),
+            Stdin::Bytes(bytes) => (Some(pipe_with(PipeFlags::CLOEXEC)?), Some(bytes)),
+            Stdin::Open => (Some(pipe_with(PipeFlags::CLOEXEC)?), None),
         };
-        Ok(Streams { stdin, feed, terminal: false, stdout, stderr })
+        let (stdout, child_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, child_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        let interactive = input.is_some() && data.is_none();
+        let output = if interactive { Output::waiting } else { Output::new };
+        let (stdout, stderr) = (output(stdout, limit)?, output(stderr, limit)?);
+        let (child_stdin, stdin, feed) = match (input, data) {
+            (Some((end, pipe)), Some(data)) => (end, Some(Input::new(pipe, data)?), None),
+            (Some((end, pipe)), None) => (end, None, Some(Feed::new(pipe)?)),
+            (None, _) => (open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, None, None),
+        };
+        let ends = Ends { stdin: child_stdin, stdout: child_stdout, stderr: child_stderr, terminal: false };
+        Ok((Streams { stdin, feed, terminal: false, stdout, stderr }, ends))
     }
 }
 
@@ -299,15 +275,9 @@ enum End {
 }
 
 impl Child {
-    fn new(
-        spawned: &std::process::Child,
-        streams: Streams,
-        id: u32,
-        events: &Events,
-    ) -> std::io::Result<Child> {
+    fn new(pid: Pid, streams: Streams, id: u32, events: &Events) -> io::Result<Child> {
         let Streams { stdin, feed, terminal, stdout, stderr } = streams;
         let source = Source::Child(id);
-        let pid = Pid::from_raw(spawned.id().cast_signed()).ok_or(Errno::SRCH)?;
         // It was not reaped yet, so the PID is still its own.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         events.watch_reading(&pidfd, source)?;

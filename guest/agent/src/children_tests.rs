@@ -2,6 +2,7 @@
 
 use super::*;
 use protocol::Reply;
+use std::path::Path;
 
 struct Stage {
     children: Children,

@@ -1,16 +1,18 @@
 //! File operations as in a shell: echo, cat, ls, mkdir, rm; and files pushed in chunks.
 
-use crate::refusal::{Refusal, Refused};
+use crate::{
+    refusal::{Refusal, Refused},
+    vectored::{read, write_all},
+};
 use protocol::{MAX_FRAME, WriteMode};
 use rustix::{
-    fd::{AsFd, IntoRawFd},
+    fd::IntoRawFd,
     fs::{Mode, OFlags, open},
-    io::{Errno, read, write},
+    io::Errno,
 };
 use std::{
     borrow::Cow,
     fs,
-    io::Write,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
 };
@@ -41,20 +43,6 @@ pub(crate) fn write_file(path: &str, data: &[u8], mode: WriteMode) -> Result<(),
     write_all(&file, data).refused("write", path)?;
     // SAFETY: the descriptor was owned by `file` and is not used again.
     unsafe { rustix::io::try_close(file.into_raw_fd()) }.refused("close", path)
-}
-
-fn write_all(file: impl AsFd, data: &[u8]) -> Result<(), Errno> {
-    let mut rest = data;
-    loop {
-        match write(&file, rest) {
-            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno),
-        }
-        if rest.is_empty() {
-            return Ok(());
-        }
-    }
 }
 
 /// Reads the first bytes of a file, at most `max` or what fits a reply. Never waits: from files such
@@ -136,7 +124,7 @@ pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<()
         }
         options.create_new(true).mode(mode & 0o7777);
     }
-    let mut file = options.open(full).refused("open", path)?;
+    let file = options.open(full).refused("open", path)?;
     if offset == 0 {
         // The mode must not depend on the umask.
         let permissions = fs::Permissions::from_mode(mode & 0o7777);
@@ -144,7 +132,7 @@ pub(crate) fn push(path: &str, mode: u32, offset: u64, data: &[u8]) -> Result<()
     } else if file.metadata().refused("stat", path)?.len() != offset {
         return Err(Refusal::new(format!("push {path} at {offset}, not its end"), Errno::INVAL));
     }
-    file.write_all(data).refused("write", path)
+    write_all(&file, data).refused("write", path)
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Kernel memory through /proc/kcore, an ELF core whose program headers map addresses to file offsets.
 
-use crate::refusal::{Refusal, Refused};
+use crate::{
+    refusal::{Refusal, Refused},
+    vectored,
+};
 use rustix::{
     fd::AsFd,
     fs::{Mode, OFlags, open},
-    io::{Errno, pread},
+    io::Errno,
 };
 
 /// The maximum length of a read, in bytes.
@@ -39,7 +42,7 @@ fn read_at(file: impl AsFd, offset: u64, length: usize) -> Result<Vec<u8>, Errno
     let mut data = vec![0; length];
     let mut filled = 0;
     while filled < length {
-        match pread(&file, &mut data[filled..], offset + filled as u64) {
+        match vectored::read_at(&file, &mut data[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(n) => filled += n,
             Err(Errno::INTR) => {}

@@ -15,9 +15,16 @@
 //!
 //! Inside a whole userland it can also run as an ordinary program of root. It then exits instead of
 //! powering the machine off, and touches nothing before it has found the port.
+//!
+//! What it does while a scenario runs shows in the scenario's trace. It therefore reads and writes as
+//! [`vectored`] does, starts programs as [`exec`] does, and has a `main` of its own: that of the standard
+//! library reads /proc/self/maps with read(2), also in the children that load modules.
+
+#![cfg_attr(not(test), no_main)]
 
 mod children;
 mod events;
+mod exec;
 mod files;
 mod kcore;
 mod kernel_log;
@@ -30,16 +37,34 @@ mod speed;
 mod stream;
 mod terminal;
 mod trace;
+mod vectored;
 
 use rustix::system::{RebootCommand, reboot};
-use std::{io, process};
+use std::{
+    ffi::{CStr, c_char, c_int},
+    io, process,
+};
 
-fn main() {
+/// The function that the C library calls.
+///
+/// # Safety
+/// `arguments` points to `count` pointers to strings.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
+    // SAFETY: the children run with the signal's default action, and a write to a closed pipe is EPIPE here.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    let arguments = (1..usize::try_from(count).unwrap_or_default()).map(|index| {
+        // SAFETY: as the caller guarantees.
+        unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy().into_owned()
+    });
+    run(&arguments.collect::<Vec<_>>())
+}
+
+fn run(arguments: &[String]) -> i32 {
     let init = process::id() == 1;
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
     // As init, the agent ignores its arguments: they come from the kernel command line.
-    if !init && let Some(status) = modules::child(&arguments) {
-        process::exit(status);
+    if !init && let Some(status) = modules::child(arguments) {
+        return status;
     }
     let error = match start(init) {
         Ok(mut server) => server.run(),
@@ -49,7 +74,7 @@ fn main() {
     if init {
         power_off();
     }
-    process::exit(1);
+    1
 }
 
 fn start(init: bool) -> io::Result<serve::Server> {

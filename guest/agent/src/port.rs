@@ -1,5 +1,6 @@
 //! The virtio-serial port to the lab: finds it, receives frames and sends bytes.
 
+use crate::vectored;
 use protocol::{FrameError, MAX_FRAME, PORT_NAME, Request};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -54,7 +55,7 @@ impl Port {
             return Ok(ReadOutcome::Nothing);
         }
         let mut chunk = [0; CHUNK];
-        match rustix::io::read(&self.file, &mut chunk) {
+        match vectored::read(&self.file, &mut chunk) {
             Ok(0) => Ok(ReadOutcome::Closed),
             Ok(n) => {
                 self.inbox.bytes.extend_from_slice(&chunk[..n]);
@@ -84,7 +85,7 @@ impl Port {
 
     /// Sends as much as there is room for, and returns the number of bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match rustix::io::write(&self.file, bytes) {
+        match vectored::write(&self.file, bytes) {
             Ok(n) => Ok(n),
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             Err(errno) => Err(errno.into()),

@@ -7,7 +7,7 @@ use crate::{
     port::{Port, ReadOutcome},
     power_off,
     refusal::Refusal,
-    speed, trace,
+    speed, trace, vectored,
 };
 use protocol::{ChildState, FrameError, Hello, Reply, Request};
 use rustix::{
@@ -17,7 +17,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use std::{
-    fs, io,
+    io,
     time::{Duration, Instant},
 };
 
@@ -148,20 +148,24 @@ impl Server {
 
     /// Waits for an event, at most for `limit`, and looks after the children.
     fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let mut ended = self.orphans.is_none();
         for source in self.events.wait(limit)? {
             match source {
                 // The caller reads the port next.
                 Source::Port => {}
                 Source::Orphans => {
+                    ended = true;
                     if let Some(signals) = &self.orphans {
                         // `reap` finds out which process it was.
-                        let _ = rustix::io::read(signals, &mut [0; 1024]);
+                        let _ = vectored::read(signals, &mut [0; 1024]);
                     }
                 }
                 Source::Child(id) => self.children.pump(id),
             }
         }
-        self.children.reap();
+        if ended {
+            self.children.reap();
+        }
         Ok(())
     }
 
@@ -244,7 +248,7 @@ impl Server {
 }
 
 fn hello(ready_micros: u64) -> Hello {
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online = vectored::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     Hello {
         version: protocol::VERSION,
         release: rustix::system::uname().release().to_string_lossy().into_owned(),

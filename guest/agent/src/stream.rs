@@ -1,10 +1,11 @@
 //! The agent's ends of the pipes to a child: output, kept up to a limit, and input, kept until it is
 //! written.
 
+use crate::vectored::{read, write};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
-    io::{Errno, read, write},
+    io::Errno,
 };
 use std::io;
 

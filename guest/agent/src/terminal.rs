@@ -1,18 +1,16 @@
 //! The terminal of a child: a new pty, of which the agent has the master.
 
-use crate::stream::{Feed, Output};
+use crate::{
+    exec::Ends,
+    stream::{Feed, Output},
+};
 use rustix::{
     fd::{AsFd, OwnedFd},
     io::Errno,
-    process::{ioctl_tiocsctty, setsid},
     pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt},
     termios::{Winsize, tcsetwinsize},
 };
-use std::{
-    io,
-    os::unix::process::CommandExt,
-    process::{Command, Stdio},
-};
+use std::io;
 
 /// The agent's end of a pty.
 #[derive(Debug)]
@@ -21,24 +19,15 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Makes `command` run on a new terminal, in its own session.
-    pub(crate) fn give(command: &mut Command, rows: u16, columns: u16) -> io::Result<Terminal> {
+    /// Returns a new terminal and the child's ends of it.
+    pub(crate) fn open(rows: u16, columns: u16) -> io::Result<(Terminal, Ends)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         unlockpt(&master)?;
         resize(&master, rows, columns)?;
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let slave = ioctl_tiocgptpeer(&master, flags)?;
-        command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(Stdio::from(slave));
-        // SAFETY: between fork and exec the closure makes two system calls and touches no memory that
-        // another thread could hold.
-        unsafe {
-            command.pre_exec(|| {
-                setsid()?;
-                ioctl_tiocsctty(rustix::stdio::stdin())?;
-                Ok(())
-            });
-        }
-        Ok(Terminal { master })
+        let stdin = ioctl_tiocgptpeer(&master, flags)?;
+        let (stdout, stderr) = (stdin.try_clone()?, stdin.try_clone()?);
+        Ok((Terminal { master }, Ends { stdin, stdout, stderr, terminal: true }))
     }
 
     /// Returns the output of the child, kept up to `limit` bytes at a time, and its input.

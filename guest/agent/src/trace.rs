@@ -7,6 +7,7 @@
 use crate::{
     files::{DATA_MAX, resolve, write_file},
     refusal::{Refusal, Refused},
+    vectored,
 };
 use protocol::{CpuPages, Reply, WriteMode};
 use rustix::{
@@ -36,7 +37,7 @@ pub(crate) fn drain(instance: &str, max: u32) -> Result<Reply, Refusal> {
         let path = format!("{per_cpu}/cpu{cpu}/trace_pipe_raw");
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = open(&*resolve(&path), flags, Mode::empty()).refused("open", &path)?;
-        readers.push((cpu, move |page: &mut [u8]| rustix::io::read(&file, page)));
+        readers.push((cpu, move |page: &mut [u8]| vectored::read(&file, page)));
     }
     // At least one sub-buffer is requested, however small `max` is.
     let room = (max as usize).min(DATA_MAX).max(size);
@@ -90,7 +91,7 @@ fn collect(
 /// Returns the size of a sub-buffer in bytes: a page, unless configured otherwise (possible since 6.8).
 fn subbuffer_size(instance: &str) -> usize {
     let path = below(instance, "buffer_subbuf_size_kb");
-    let kilobytes = fs::read_to_string(&*resolve(&path)).ok().and_then(|text| text.trim().parse().ok());
+    let kilobytes = vectored::read_to_string(&resolve(&path)).ok().and_then(|text| text.trim().parse().ok());
     match kilobytes {
         Some(kilobytes @ 1..=512_usize) => kilobytes * 1024,
         _ => page_size(),

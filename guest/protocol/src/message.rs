@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Request {
     /// Identifies the agent and its kernel: [`Reply::Hello`]. Always the first request.
     Hello,
-    /// Writes `data` like a shell's `echo`, with one `write(2)`, since tracefs parses each write
+    /// Writes `data` like a shell's `echo`, with one `writev(2)`, since tracefs parses each write
     /// separately. Only the rest after a short write, which the filter files return after each word,
     /// takes another. Answered by [`Reply::Done`] or the errno of open, write or close.
     WriteFile {

@@ -1,7 +1,11 @@
 //! Files that the lab copies into the guest, each once.
 
 use super::link::{CHUNK, Link, unexpected};
-use crate::{guest::Guest, machine::Death, scenario::WORKLOADS};
+use crate::{
+    guest::Guest,
+    machine::Death,
+    scenario::{Scenario, WORKLOADS},
+};
 use fs_err as fs;
 use protocol::{Reply, Request};
 use std::{collections::BTreeSet, path::Path};
@@ -69,6 +73,16 @@ impl<'a> Files<'a> {
             }
         }
         self.pushed.insert(path.to_owned());
+        Ok(())
+    }
+
+    /// Copies the workloads that steps run into the guest, so that no step has to. A step whose workload does
+    /// not exist says so itself.
+    pub(super) fn push_workloads(&mut self, link: &mut Link<'_>, scenario: &Scenario) -> Result<(), Death> {
+        let programs = scenario.steps.iter().flat_map(|step| step.workloads());
+        for program in programs.filter(|program| self.guest.workloads.contains_key(*program)) {
+            let _ = self.push_workload(link, program)?;
+        }
         Ok(())
     }
 

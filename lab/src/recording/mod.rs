@@ -174,6 +174,8 @@ impl Recorder<'_> {
     fn arm(&mut self, scenario: &Scenario) -> Result<Option<String>, Death> {
         let Recorder { traced, files, modules, .. } = self;
         let mut refused = arm::refused_boot(&mut traced.link, scenario)?;
+        files.push_workloads(&mut traced.link, scenario)?;
+        modules.push_ahead(&mut traced.link, files, scenario)?;
         modules.open_text(&mut traced.link, scenario)?;
         if refused.is_none() {
             refused = modules.load_hooks(traced, files, scenario)?;

@@ -88,8 +88,7 @@ impl<'a> Modules<'a> {
         let Some(module) = self.built.get(wanted).cloned() else {
             return Ok(vec![format!("the module `{wanted}` was not built")]);
         };
-        let path = format!("{MODULES}/{}.ko", module.name);
-        files.push(&mut traced.link, &path, &module.file, READABLE)?;
+        let path = push(&mut traced.link, files, &module)?;
         let parameters = parameters.map_or_else(String::new, |line| line.to_string());
         let what = format!("insmod {}", module.name);
         self.begin(&module, traced.link.machine.noted());
@@ -100,6 +99,18 @@ impl<'a> Modules<'a> {
             self.learn(&mut traced.link, &module, bases, loaded)?;
         }
         Ok(failures)
+    }
+
+    /// Copies the modules that steps load into the guest, so that no step has to.
+    pub(super) fn push_ahead(
+        &self,
+        link: &mut Link<'_>,
+        files: &mut Files<'_>,
+        scenario: &Scenario,
+    ) -> Result<(), Death> {
+        let loaded = scenario.steps.iter().filter_map(|step| step.module());
+        let mut built = loaded.filter_map(|wanted| self.built.get(&wanted));
+        built.try_for_each(|module| push(link, files, module).map(drop))
     }
 
     /// Loads the module that hooks functions, if the scenario needs it and the guest was not restored with
@@ -208,6 +219,13 @@ impl<'a> Modules<'a> {
         let modules = modules.map(|module| (module.name.clone(), vec![module.debug.clone()])).collect();
         Ok(Dump { vmcore, vmlinux: self.kernel.vmlinux().context(WITHOUT_VMLINUX)?, modules })
     }
+}
+
+/// Copies a module into the guest. Returns its path there.
+fn push(link: &mut Link<'_>, files: &mut Files<'_>, module: &Module) -> Result<String, Death> {
+    let path = format!("{MODULES}/{}.ko", module.name);
+    files.push(link, &path, &module.file, READABLE)?;
+    Ok(path)
 }
 
 /// Returns the addresses of the sections of a loaded module, as the kernel reports them.

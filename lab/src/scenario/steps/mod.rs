@@ -84,6 +84,15 @@ impl Step {
         }
     }
 
+    /// Returns the workloads that this step runs.
+    pub fn workloads(&self) -> Vec<&str> {
+        match self {
+            Step::Workload(step) => vec![step.workload.program()],
+            Step::Shell(step) => step.workloads.iter().map(|name| name.as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the module that this step loads.
     pub fn module(&self) -> Option<ModuleRef> {
         match self {
@@ -122,7 +131,8 @@ pub struct Workload {
     pub until: Option<Line>,
 }
 
-/// Writes to a file with one write(2), like `echo` in a shell.
+/// Writes to a file, all at once like `echo` in a shell, but with writev(2): a hook on `vfs_write` does not
+/// see it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
