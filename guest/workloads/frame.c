@@ -8,6 +8,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,10 @@
 #define PROTOCOL ETH_P_802_EX1
 
 static const char usage[] =
-	"Usage: frame ADDRESS\n"
+	"Usage: frame ADDRESS [PROTOCOL]\n"
 	"\n"
-	"Sets the hardware address of lo to ADDRESS, sends it a frame and receives it.\n";
+	"Sets the hardware address of lo to ADDRESS, sends it a frame of a protocol (an\n"
+	"EtherType, by default an experimental one) and receives it.\n";
 
 static void read_address(unsigned char *address, const char *text)
 {
@@ -35,12 +37,12 @@ static void read_address(unsigned char *address, const char *text)
 }
 
 /* Sets lo's address and brings it up; returns a socket for its frames. */
-static int packet_socket(const unsigned char *address)
+static int packet_socket(const unsigned char *address, uint16_t protocol)
 {
 	struct ifreq request = { .ifr_name = "lo" };
 	struct sockaddr_ll place = {
 		.sll_family = AF_PACKET,
-		.sll_protocol = htons(PROTOCOL),
+		.sll_protocol = htons(protocol),
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 	/* Protocol 0 until bind(): else it receives frames of every device. */
@@ -68,14 +70,17 @@ int main(int argc, char **argv)
 {
 	unsigned char frame[ETH_ZLEN] = { 0 }, address[ETH_ALEN];
 	struct ethhdr *header = (void *)frame;
+	uint16_t protocol = PROTOCOL;
 	ssize_t length;
 	int fd;
 
-	expect_arguments(argc, argv, 1, usage);
+	expect_arguments(argc - (argc == 3), argv, 1, usage);
+	if (argc == 3)
+		protocol = integer(argv[2]);
 	read_address(address, argv[1]);
-	fd = packet_socket(address);
+	fd = packet_socket(address, protocol);
 	memcpy(header->h_dest, address, ETH_ALEN);
-	header->h_proto = htons(PROTOCOL);
+	header->h_proto = htons(protocol);
 	if (send(fd, frame, sizeof(frame), 0) != sizeof(frame))
 		err(EXIT_FAILURE, "send");
 	length = recv(fd, frame, sizeof(frame), 0);

@@ -178,7 +178,7 @@ fn fetched(name: &str, path: &FetchArg, fetch: &FetchArg) -> String {
 fn place(probe: Probe<'_>, kernel: &Kernel) -> Result<String> {
     let kernels_own = match probe.kind {
         ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Fprobe | ProbeKind::Fexit => true,
-        ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Eprobe => false,
+        ProbeKind::Tprobe | ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Eprobe => false,
     };
     let function = probe.target.split('+').next().unwrap_or_default();
     if !kernels_own || function.starts_with(|c: char| c.is_ascii_digit()) {

@@ -41,6 +41,13 @@ const NEEDS: &[Need] = &[
         config: Some(("FPROBE_EVENTS", ANY_VERSION)),
     },
     Need {
+        what: "tracepoint probes",
+        of: |event| is(event, &[ProbeKind::Tprobe]),
+        // They are fprobes on a stub function of the tracepoint.
+        since: (6, 14),
+        config: Some(("FPROBE_EVENTS", ANY_VERSION)),
+    },
+    Need {
         what: "uprobe events",
         of: |event| is(event, &[ProbeKind::Uprobe, ProbeKind::Uretprobe]),
         since: ANY_VERSION,
@@ -150,6 +157,8 @@ mod tests {
         check(fprobe, (7, 2), &["FPROBE_EVENTS"], None);
         let missing = "uses fprobe events, but CONFIG_FPROBE_EVENTS is not set in this kernel";
         check(fprobe, (7, 2), &["FPROBE"], Some(missing));
+        let missing = "uses tracepoint probes, but CONFIG_FPROBE_EVENTS is not set in this kernel";
+        check("{ tprobe: sched_switch, name: x }", (7, 2), &["FPROBE"], Some(missing));
         let eprobe = "{ eprobe: 'sched:sched_switch', name: x }";
         check(eprobe, (6, 12), &["PROBE_EVENTS"], None);
         let missing = "uses event probes, but CONFIG_EPROBE_EVENTS is not set in this kernel";

@@ -137,7 +137,11 @@ fn resolved(probe: Probe<'_>, kernel: &Kernel) -> Result<Result<Option<Args>, Un
         Ok(place) => place,
         Err(why) => return Ok(Err(Unfit::Invalid(format!("cannot follow the path {what}: {why}")))),
     };
-    let resolver = match Resolver::new(kernel.types()?, probe.target, place) {
+    let resolver = match probe.kind {
+        ProbeKind::Tprobe => Resolver::of_tracepoint(kernel.types()?, probe.target),
+        _ => Resolver::new(kernel.types()?, probe.target, place),
+    };
+    let resolver = match resolver {
         Ok(resolver) => resolver,
         Err(error) => {
             return Ok(Err(Unfit::Unsupported(format!("cannot follow the path {what}: {error:#}"))));
@@ -180,7 +184,7 @@ fn place_lacks_parameters(kind: ProbeKind, kernel: &Kernel) -> bool {
 fn place(probe: Probe<'_>) -> Result<ProbeLocation, String> {
     let target = probe.target;
     let place = match probe.kind {
-        ProbeKind::Kprobe | ProbeKind::Fprobe => ProbeLocation::Entry,
+        ProbeKind::Kprobe | ProbeKind::Fprobe | ProbeKind::Tprobe => ProbeLocation::Entry,
         // Parameters that the kernel lacks there are detected after resolving.
         ProbeKind::Kretprobe | ProbeKind::Fexit => ProbeLocation::Return { parameters: true },
         ProbeKind::Uprobe | ProbeKind::Uretprobe => {

@@ -23,7 +23,7 @@ pub(crate) use describe::requirements;
 pub use events::{
     Args, Clock, DEFAULT_BUFFER_KB, Definition, Eprobe, EventSpec, Feed, FetchArg, Fexit, Fields, Fprobe,
     Function, Kprobe, Kretprobe, PathError, Probe, ProbeKind, Prototype, StaticEvent, Switch, Synthetic,
-    TraceSetup, Uprobe, Uretprobe, UserEvent, UserPlace, UserPlaces,
+    Tprobe, TraceSetup, Uprobe, Uretprobe, UserEvent, UserPlace, UserPlaces,
 };
 pub(crate) use events::{WORKLOADS, fetch};
 pub(crate) use expand::means_the_same;

@@ -7,7 +7,7 @@
 
 mod targets;
 
-use super::Unfit;
+use super::{Unfit, resolve::tracepoint_stub};
 use crate::{
     kernel::{self, Functions, Kernel, Obstacle, Want},
     scenario::Scenario,
@@ -39,7 +39,7 @@ fn obstacle(asked: &Target<'_>, scenario: &Scenario, kernel: &Kernel) -> Result<
         return Ok(None);
     }
     let functions = kernel.probeable()?;
-    let Some(obstacle) = functions.obstacle(asked.want, asked.name) else { return Ok(None) };
+    let Some(obstacle) = functions.obstacle(asked.want, &asked.name) else { return Ok(None) };
     if obstacle != Obstacle::Missing {
         let reason = told(functions, asked, &obstacle.to_string(), &[]);
         return Ok(Some(Unfit::Unsupported(reason)));
@@ -49,7 +49,7 @@ fn obstacle(asked: &Target<'_>, scenario: &Scenario, kernel: &Kernel) -> Result<
         return Ok(None);
     }
     let inlined = match kernel.vmlinux() {
-        Some(vmlinux) => kernel::inlined(&vmlinux, asked.name)?,
+        Some(vmlinux) => kernel::inlined(&vmlinux, &asked.name)?,
         None => None,
     };
     Ok(Some(match inlined {
@@ -68,7 +68,16 @@ fn told(functions: &Functions, asked: &Target<'_>, why: &str, into: &[String]) -
         Want::Kprobe => "probe",
         Want::Ftrace => "trace",
     };
-    let nearest = functions.nearest(asked.want, asked.name, into);
-    let nearest = nearest.map(|name| format!("; try `{name}`"));
-    format!("cannot {verb} `{}` ({}): {why}{}", asked.name, asked.what, nearest.unwrap_or_default())
+    let nearest = functions.nearest(asked.want, &asked.name, into);
+    let nearest = nearest.map(|name| format!("; try `{}`", shown(asked, name)));
+    let name = shown(asked, &asked.name);
+    format!("cannot {verb} `{name}` ({}): {why}{}", asked.what, nearest.unwrap_or_default())
+}
+
+/// Returns the name as a scenario writes it: that of a tracepoint instead of its stub.
+fn shown<'a>(asked: &Target<'_>, name: &'a str) -> &'a str {
+    match asked.what {
+        targets::TRACEPOINT_PROBE => name.strip_prefix(&*tracepoint_stub("")).unwrap_or(name),
+        _ => name,
+    }
 }

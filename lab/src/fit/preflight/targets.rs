@@ -1,9 +1,11 @@
 //! Lists the functions that a scenario probes or traces by name.
 
 use crate::{
+    fit::resolve::tracepoint_stub,
     kernel::Want,
     scenario::{EventSpec, HOOK_MODULE, ModuleRef, ProbeKind, Scenario, Step, TraceSetup},
 };
+use std::borrow::Cow;
 
 /// A function that a scenario probes or traces.
 pub(super) struct Target<'a> {
@@ -11,10 +13,13 @@ pub(super) struct Target<'a> {
     pub(super) what: &'static str,
     pub(super) want: Want,
     /// The function.
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     /// Configuration symbols that this needs; those of events are in `event_support`.
     pub(super) symbols: &'static [&'static str],
 }
+
+/// What a probe at a tracepoint is called; its function is the stub of the tracepoint.
+pub(super) const TRACEPOINT_PROBE: &str = "tracepoint probe";
 
 /// Returns all of them, in the order in which they are armed.
 pub(super) fn of(scenario: &Scenario) -> Vec<Target<'_>> {
@@ -33,7 +38,7 @@ fn filters(trace: &TraceSetup) -> impl Iterator<Item = Target<'_>> {
     ];
     files.into_iter().flat_map(|(what, lines, symbols)| {
         let plain = lines.iter().map(|line| line.trim()).filter(|line| is_function(line));
-        plain.map(move |name| Target { what, want: Want::Ftrace, name, symbols })
+        plain.map(move |name| Target { what, want: Want::Ftrace, name: name.into(), symbols })
     })
 }
 
@@ -45,10 +50,14 @@ fn probe(event: &EventSpec) -> Option<Target<'_>> {
         ProbeKind::Kretprobe => ("kretprobe", Want::Kprobe),
         ProbeKind::Fprobe => ("fprobe", Want::Ftrace),
         ProbeKind::Fexit => ("fexit probe", Want::Ftrace),
+        ProbeKind::Tprobe => {
+            let name = tracepoint_stub(name).into();
+            return Some(Target { what: TRACEPOINT_PROBE, want: Want::Ftrace, name, symbols: &[] });
+        }
         // These probe programs or events, not functions of the kernel.
         ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Eprobe => return None,
     };
-    is_function(name).then_some(Target { what, want, name, symbols: &[] })
+    is_function(name).then_some(Target { what, want, name: name.into(), symbols: &[] })
 }
 
 /// Returns the functions of hooks that must succeed.
@@ -58,7 +67,7 @@ fn hooks(scenario: &Scenario) -> impl Iterator<Item = Target<'_>> {
         _ => None,
     });
     let places = commands.flat_map(|command| command.places()).filter(|place| is_function(place));
-    places.map(|name| Target { what: "hook", want: Want::Ftrace, name, symbols: &[] })
+    places.map(|name| Target { what: "hook", want: Want::Ftrace, name: name.into(), symbols: &[] })
 }
 
 /// Returns whether this is a function of the kernel itself, not a glob, an address, a function of a module or
@@ -74,6 +83,8 @@ fn is_function(text: &str) -> bool {
 pub(super) fn of_module(asked: &Target<'_>, scenario: &Scenario) -> bool {
     let mut modules = scenario.modules().into_iter();
     match asked.what {
+        // It may be defined before the module that brings the tracepoint is loaded.
+        TRACEPOINT_PROBE => modules.next().is_some(),
         "hook" => modules.any(|wanted| !is_hook_module(&wanted)) || asked.name.starts_with(HOOK_MODULE),
         _ => modules.any(|wanted| is_hook_module(&wanted)),
     }
@@ -93,7 +104,8 @@ mod tests {
         let check = |yaml: &str, expect: &[(&str, &str)]| {
             let yaml = format!("summary: x\n{yaml}\nexpect: [ kernel_log: {{ never: [BUG] }} ]");
             let scenario = Scenario::parse(Path::new("x.yaml"), &yaml).unwrap();
-            let found: Vec<_> = of(&scenario).iter().map(|asked| (asked.what, asked.name)).collect();
+            let found: Vec<_> = of(&scenario);
+            let found: Vec<_> = found.iter().map(|asked| (asked.what, &*asked.name)).collect();
             assert_eq!(found, expect, "{yaml}");
         };
         check(
@@ -108,8 +120,14 @@ mod tests {
         check(
             "trace: { events: [ { kprobe: vfs_read+8, name: a }, { kprobe: m:f, name: b }, \
              { kprobe: '0xffff800080010000', name: c }, { kretprobe: vfs_write, name: d }, \
-             { function: 'vfs_open(ptr path)' }, { event: 'sched:sched_switch' } ] }",
-            &[("kprobe", "vfs_read"), ("kretprobe", "vfs_write"), ("kprobe", "vfs_open")],
+             { function: 'vfs_open(ptr path)' }, \
+             { tprobe: sched_switch, name: e }, { event: 'sched:sched_switch' } ] }",
+            &[
+                ("kprobe", "vfs_read"),
+                ("kretprobe", "vfs_write"),
+                ("kprobe", "vfs_open"),
+                ("tracepoint probe", "__probestub_sched_switch"),
+            ],
         );
         check(
             "steps: [ { hook: '+f symbol=vfs_read,vfs_*,@vfs_write+4' }, { hook: 'f filter +vfs_open' }, \

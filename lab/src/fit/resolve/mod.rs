@@ -118,7 +118,12 @@ impl Of {
     }
 }
 
-/// Resolves the paths of probes on one function.
+/// Returns the function that the kernel attaches to a tracepoint, and probes, for a tracepoint probe.
+pub(super) fn tracepoint_stub(tracepoint: &str) -> String {
+    format!("__probestub_{tracepoint}")
+}
+
+/// Resolves the paths of probes on one function or tracepoint.
 pub struct Resolver<'a> {
     types: &'a Types,
     function: &'a str,
@@ -134,6 +139,17 @@ impl<'a> Resolver<'a> {
     pub fn new(types: &'a Types, function: &'a str, place: ProbeLocation) -> anyhow::Result<Resolver<'a>> {
         let prototype = types.prototype(function)?;
         Ok(Resolver { types, function, prototype, place })
+    }
+
+    /// Looks up the parameters of a tracepoint of the kernel itself.
+    ///
+    /// # Errors
+    /// The kernel has no such tracepoint.
+    pub fn of_tracepoint(types: &'a Types, tracepoint: &'a str) -> anyhow::Result<Resolver<'a>> {
+        let mut prototype = types.prototype(&tracepoint_stub(tracepoint))?;
+        // The data of a function attached to the tracepoint, which `$argN` does not count.
+        prototype.parameters.remove(0);
+        Ok(Resolver { types, function: tracepoint, prototype, place: ProbeLocation::Entry })
     }
 
     /// Returns the function's prototype in C syntax.

@@ -2,8 +2,8 @@
 
 use super::{Describe, code, list};
 use crate::scenario::{
-    Eprobe, EventSpec, Fexit, Fprobe, Function, Kprobe, Kretprobe, StaticEvent, Synthetic, Uprobe, Uretprobe,
-    UserEvent,
+    Eprobe, EventSpec, Fexit, Fprobe, Function, Kprobe, Kretprobe, StaticEvent, Synthetic, Tprobe, Uprobe,
+    Uretprobe, UserEvent,
 };
 
 impl Describe for StaticEvent {
@@ -33,6 +33,12 @@ impl Describe for Fprobe {
 impl Describe for Fexit {
     fn describe(&self) -> String {
         format!("an fprobe at the return of `{}`", self.fexit)
+    }
+}
+
+impl Describe for Tprobe {
+    fn describe(&self) -> String {
+        format!("a probe at the tracepoint `{}`", self.tprobe)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Args, UserPlace, UserPlaces,
     function::Function,
     non_probes::{Feed, StaticEvent, Synthetic, UserEvent},
-    probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Uprobe, Uretprobe},
+    probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Tprobe, Uprobe, Uretprobe},
 };
 use crate::scenario::{
     read::keyed::verb_keyed,
@@ -24,6 +24,8 @@ verb_keyed! {
         "fprobe" => Fprobe,
         /// `{ fexit: vfs_write, name: written, args: { ret: "$retval:s64" } }`
         "fexit" => Fexit,
+        /// `{ tprobe: sched_switch, name: switched, args: { next: "next->pid" } }`
+        "tprobe" => Tprobe,
         /// `{ uprobe: "eventfd:main", name: main, args: { argc: "%x0" } }`
         "uprobe" => Uprobe,
         /// `{ uretprobe: "eventfd:main", name: main_returns, args: { ret: "$retval" } }`
@@ -116,6 +118,7 @@ macro_rules! of_kind {
             EventSpec::Kretprobe(event) => event,
             EventSpec::Fprobe(event) => event,
             EventSpec::Fexit(event) => event,
+            EventSpec::Tprobe(event) => event,
             EventSpec::Uprobe(event) => event,
             EventSpec::Uretprobe(event) => event,
             EventSpec::Eprobe(event) => event,
@@ -205,6 +208,8 @@ pub enum ProbeKind {
     Fprobe,
     /// At the return of a kernel function, through ftrace.
     Fexit,
+    /// At a tracepoint.
+    Tprobe,
     /// At an instruction of a program.
     Uprobe,
     /// At the return of a function of a program.
@@ -217,7 +222,7 @@ impl ProbeKind {
     /// Returns the fields of its events other than the arguments.
     fn fields(self) -> &'static [&'static str] {
         match self {
-            ProbeKind::Kprobe | ProbeKind::Fprobe | ProbeKind::Uprobe => &["__probe_ip"],
+            ProbeKind::Kprobe | ProbeKind::Fprobe | ProbeKind::Tprobe | ProbeKind::Uprobe => &["__probe_ip"],
             ProbeKind::Kretprobe | ProbeKind::Fexit | ProbeKind::Uretprobe => {
                 &["__probe_func", "__probe_ret_ip"]
             }

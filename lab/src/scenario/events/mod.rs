@@ -16,5 +16,5 @@ pub use kinds::{Definition, EventSpec, Probe, ProbeKind};
 pub use non_probes::{Feed, Fields, StaticEvent, Synthetic, UserEvent};
 pub use place::{UserPlace, UserPlaces};
 pub(crate) use probes::WORKLOADS;
-pub use probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Uprobe, Uretprobe};
+pub use probes::{Eprobe, Fexit, Fprobe, Kprobe, Kretprobe, Tprobe, Uprobe, Uretprobe};
 pub use trace_setup::{Clock, DEFAULT_BUFFER_KB, Switch, TraceSetup};

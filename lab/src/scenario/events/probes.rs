@@ -26,6 +26,10 @@ mod groups {
         GroupName::default_of("fprobes")
     }
 
+    pub(super) fn tracepoints() -> GroupName {
+        GroupName::default_of("tracepoints")
+    }
+
     pub(super) fn uprobes() -> GroupName {
         GroupName::default_of("uprobes")
     }
@@ -116,6 +120,8 @@ impl Target for ProbePoint {}
 
 impl Target for StaticName {}
 
+impl Target for EventName {}
+
 impl Target for UserPlace {
     fn in_program(&self) -> Option<&UserPlace> {
         Some(self)
@@ -179,6 +185,17 @@ probe! {
     }
     define in "dynamic_events":
         |probe, _places| "f".into(), format!("{}%return", probe.fexit), String::new()
+}
+
+probe! {
+    /// Defines a tracepoint probe: an event at a tracepoint, with or without an event of its own, made of the
+    /// tracepoint's parameters.
+    Tprobe at tprobe, "groups::tracepoints"
+    {
+        /// The tracepoint. In `args`, `$argN` and paths start from the parameters of its `TP_PROTO`.
+        pub tprobe: EventName,
+    }
+    define in "dynamic_events": |probe, _places| "t".into(), probe.tprobe.to_string(), String::new()
 }
 
 probe! {
@@ -252,6 +269,10 @@ mod tests {
         check(
             r#"{ fexit: vfs_write, name: w, group: g, args: { ret: "$retval" } }"#,
             Some(("dynamic_events", "f:g/w vfs_write%return ret=$retval")),
+        );
+        check(
+            r#"{ tprobe: sched_switch, name: s, args: { preempt: "$arg1:u8" } }"#,
+            Some(("dynamic_events", "t:tracepoints/s sched_switch preempt=$arg1:u8")),
         );
     }
 
