@@ -1,4 +1,4 @@
-//! Follows docs/tutorial.md and docs/workloads.md like a new user: writes their files, runs their
+//! Follows docs/tutorial.md, docs/workloads.md and docs/dtrace.md like a new user: writes their files, runs their
 //! commands on the real default kernel, and compares their output with that on the page.
 //!
 //! The first word after the fence of a block determines what the test does:
@@ -163,6 +163,12 @@ fn the_tutorial_does_what_it_says() {
 fn workloads_are_looked_at_as_their_page_says() {
     let (ran, compared) = follow("workloads.md");
     assert!(ran >= 2 && compared >= 1, "{ran} commands ran, {compared} outputs were compared");
+}
+
+#[test]
+fn one_liners_of_dtrace_are_scenarios_and_bpftrace_agrees() {
+    let (ran, compared) = follow("dtrace.md");
+    assert!(ran >= 1 && compared >= 1, "{ran} commands ran, {compared} outputs were compared");
 }
 
 /// Follows a page of docs/. Returns the number of commands run and of outputs compared.
