@@ -220,6 +220,17 @@ fn what_the_talks_showed_is_written_as_c_writes_it() {
 }
 
 #[test]
+fn parameters_of_a_tracepoint_are_those_of_its_stub_without_the_first() {
+    let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
+    let resolver = Resolver::of_tracepoint(&types, "sched_process_fork").unwrap();
+    let expect = "void sched_process_fork(struct task_struct *parent, struct task_struct *child)";
+    assert_eq!(resolver.prototype(), expect);
+    let found = resolver.resolve("child->pid").unwrap().fetch_arg;
+    assert!(found.starts_with('+') && found.ends_with("($arg2):s32"), "{found}");
+    assert!(Resolver::of_tracepoint(&types, "sched_process_frok").is_err());
+}
+
+#[test]
 fn what_is_not_there_is_named_with_the_nearest() {
     let types = Types::of_vmlinux(&built().kernel.vmlinux().unwrap()).unwrap();
     let resolver = Resolver::new(&types, "vfs_read", ProbeLocation::Entry).unwrap();
