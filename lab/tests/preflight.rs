@@ -153,6 +153,10 @@ fn what_cannot_be_is_told_with_what_can() {
     );
     // new_sync_read() of fs/read_write.c is static and has one caller.
     unsupported(&on("new_sync_read"), "inlined into `vfs_read` in this kernel; try `vfs_read`");
+    unsupported(
+        &on("ip_rcv"),
+        "CONFIG_INET is not set in this kernel, and `net/ipv4/ip_input.c`, which defines it, is not built",
+    );
     let invalid = |trace: &str, expect: &str| match unfit(trace) {
         Some(Unfit::Invalid(reason)) => assert!(reason.contains(expect), "{trace}: {reason}"),
         other => panic!("{trace}: {other:?}"),

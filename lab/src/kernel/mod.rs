@@ -45,7 +45,7 @@ pub(crate) use distribution::unpack_module;
 pub(crate) use found_build::build_id;
 pub use found_build::{FoundBuild, distribution_functions, find_builds, was_distribution};
 pub use functions::{Functions, Obstacle, Want};
-pub(crate) use functions::{inlined, inlined_reason};
+pub(crate) use functions::{Omitted, inlined, inlined_reason, omitted};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use lists::{module_name, modules_in};
 pub(crate) use make::complaints;

@@ -58,7 +58,16 @@ fn obstacle(asked: &Target<'_>, scenario: &Scenario, kernel: &Kernel) -> Result<
             let why = kernel::inlined_reason(&into);
             Unfit::Unsupported(told(functions, asked, &why, &into))
         }
-        None => Unfit::Invalid(told(functions, asked, &obstacle.to_string(), &[])),
+        None => match kernel::omitted(&kernel.source, kernel.config(), &asked.name)? {
+            Some(kernel::Omitted { file, symbol }) => {
+                let why = format!(
+                    "CONFIG_{symbol} is not set in this kernel, and `{}`, which defines it, is not built",
+                    file.display()
+                );
+                Unfit::Unsupported(told(functions, asked, &why, &[]))
+            }
+            None => Unfit::Invalid(told(functions, asked, &obstacle.to_string(), &[])),
+        },
     }))
 }
 

@@ -2,9 +2,11 @@
 //! kprobes.c and ftrace.c. Does no I/O.
 
 mod inlined;
+mod omitted;
 mod read;
 
 pub(crate) use inlined::{inlined, reason as inlined_reason};
+pub(crate) use omitted::{Omitted, omitted};
 
 use crate::words::nearest;
 use std::{collections::HashMap, fmt, ops::Range};
