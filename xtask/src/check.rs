@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     fit::{self, Unfit},
+    guest,
     host::prerequisites::Need,
     kernel::{self, Kernel},
     scenario::{self, Scenario},
@@ -44,6 +45,11 @@ impl Check {
                 }
             };
             let path = found.path.display();
+            if let Err(error) = guest::check_sources(&scenario) {
+                invalid += 1;
+                println!("{path}: {error:#}\n");
+                continue;
+            }
             if kernels.is_empty() {
                 valid += 1;
                 println!("{path}: valid");

@@ -41,6 +41,13 @@ steps:
   - module: { source: ../mine }
 ";
 
+/// Runs its own workload, which exits with a status from a header beside it.
+const EXITING: &str = "summary: a program of its own is run
+steps:
+  - workload: { source: ../mine.c, arguments: one 'two three' }
+    stdout: \"two three, 3 words\"
+";
+
 /// Runs `yaml`, which fails, along with scenarios that do not, and returns its reproducer.
 fn failed(directory: &Path, yaml: &'static str) -> PathBuf {
     let results = directory.join("results");
@@ -159,6 +166,26 @@ fn modules_come_with_the_file() {
         *source = source.replace("EPERM", "EBUSY");
     });
     check(&mut repro(&other), 10, &["fails differently: the same check fails differently", "EBUSY"]);
+}
+
+#[test]
+fn workloads_come_with_the_file() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let at = |name: &str| directory.path().join(name);
+    let source = "#include <stdio.h>\n#include \"mine.h\"\nint main(int count, char **words)\n{\n\t\
+                  printf(\"%s, %d words\\n\", words[2], count);\n\treturn STATUS;\n}\n";
+    fs::write(at("mine.c"), source).unwrap();
+    fs::write(at("mine.h"), "#define STATUS 7\n").unwrap();
+    let file = failed(directory.path(), EXITING);
+    fs::remove_file(at("mine.c")).unwrap();
+    fs::remove_file(at("mine.h")).unwrap();
+    let says = "reproduced: step 1, `workload: { source: workloads/mine/mine.c, arguments: one 'two three' }";
+    check(&mut repro(&file), 0, &[says, "found exit status 7"]);
+    let other = changed(&file, |repro| {
+        repro.files.insert("workloads/mine/mine.h".into(), "#define STATUS 8\n".into());
+    });
+    check(&mut repro(&other), 10, &["fails differently: the same check fails differently", "exit status 8"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! runs.
 
 mod agent;
+mod busybox;
 mod debian_rust;
 pub mod initramfs;
 mod modules;
@@ -15,6 +16,7 @@ mod toolchain;
 mod userland;
 mod workloads;
 
+pub(crate) use busybox::BUSYBOX;
 pub(crate) use modules::sources as module_sources;
 pub(crate) use modules::{FoundModule, find_module};
 pub use modules::{Module, Modules, is_kernel_tree, source_name};
@@ -24,15 +26,18 @@ pub use programs::Programs;
 pub use selftests::{Content, Selftests, Suite};
 pub(crate) use toolchain::{host_cargo_build, host_toolchain};
 pub use userland::{Tree, Userlands};
+pub use workloads::OwnWorkloads;
 
 use crate::{
     cache::Cache,
     context::Lab,
     host::{confine::Reach, process::Tool},
     kernel::Kernel,
+    scenario::{ModuleRef, Scenario},
 };
 use anyhow::{Context, Result, bail};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
@@ -56,6 +61,8 @@ pub struct Guest {
     /// The programs of `guest/workloads` by name: static aarch64 executables without symbols. Next to
     /// each, with `.debug` appended to the name, is the same program with symbols.
     pub workloads: BTreeMap<String, PathBuf>,
+    /// Workloads that scenarios bring, built when one needs them.
+    pub own_workloads: OwnWorkloads,
     /// Kernel modules, built for a kernel when a scenario needs them.
     pub modules: Modules,
     /// Third-party programs, built for a userland when a scenario needs them.
@@ -80,14 +87,35 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
     let agent = agent::build(lab, &compiler)?;
     let initramfs = initramfs::of_init(&lab.cache, &agent)?;
     let workloads = workloads::build(lab, &sources.join("workloads"), &compiler)?;
+    let own_workloads = OwnWorkloads::new(lab, sources.join("workloads"), compiler);
     let modules = Modules::new(lab, sources.join("modules"));
     let programs = Programs::new(lab, sources.join("programs"));
     let userlands = Userlands::new(lab, sources.join("userland"));
     let selftests = Selftests::new(lab, &sources.join("selftests"), &modules);
-    Ok(Guest { agent, initramfs, workloads, modules, programs, userlands, selftests, plugin: None })
+    let plugin = None;
+    Ok(Guest { agent, initramfs, workloads, own_workloads, modules, programs, userlands, selftests, plugin })
 }
 
 impl Guest {
+    /// Returns the guest with the workloads that the scenario brings, built if necessary, and with [`BUSYBOX`] if
+    /// that runs its scripts. A workload that it brings hides one of `guest/workloads` of the same name.
+    pub fn with_workloads_of(&self, scenario: &Scenario) -> Result<Cow<'_, Guest>> {
+        let own = scenario.own_workloads();
+        let shell = scenario.needs_busybox();
+        if own.is_empty() && !shell {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut guest = self.clone();
+        for (name, file) in own {
+            let program = self.own_workloads.build(name, &scenario.directory.join(file))?;
+            guest.workloads.insert(name.to_owned(), program);
+        }
+        if shell {
+            guest.workloads.insert(BUSYBOX.to_owned(), self.own_workloads.busybox()?);
+        }
+        Ok(Cow::Owned(guest))
+    }
+
     /// Returns the initramfs for this kernel: the common one, or one with the modules that the kernel needs
     /// to boot, followed by those in the files `more`.
     pub fn initramfs_for(&self, kernel: &Kernel, more: &[PathBuf]) -> Result<PathBuf> {
@@ -97,6 +125,24 @@ impl Guest {
         }
         initramfs::with_modules(self.userlands.cache(), &self.agent, &modules)
     }
+}
+
+/// Checks the sources of the modules and workloads that a scenario brings, as far as no build is necessary.
+///
+/// # Errors
+/// They do not exist, lead out of their directory, or are too large.
+pub fn check_sources(scenario: &Scenario) -> Result<()> {
+    for module in scenario.modules() {
+        if let ModuleRef::Source(path, _) = module {
+            module_sources::foreign(&scenario.directory.join(&path))
+                .with_context(|| format!("cannot read the module `{}`", path.display()))?;
+        }
+    }
+    for file in scenario.own_workloads().values() {
+        module_sources::workload(&scenario.directory.join(file))
+            .with_context(|| format!("cannot read the workload `{}`", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Returns an initramfs whose /init is the workload `name`: a guest without an agent.

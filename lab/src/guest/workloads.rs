@@ -1,12 +1,12 @@
 //! `guest/workloads/NAME.c` → a static aarch64 program called NAME.
 
-use super::{CROSS_GCC, strip};
+use super::{CROSS_GCC, busybox, modules::sources, strip};
 use crate::{
     cache::{Key, KeyBuilder},
     context::Lab,
     host::{confine::Reach, process::Tool},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use fs_err as fs;
 use std::{
     collections::BTreeMap,
@@ -44,6 +44,74 @@ pub(super) fn build(lab: &Lab, sources: &Path, compiler: &str) -> Result<BTreeMa
     Ok(built)
 }
 
+/// Builds the workloads that scenarios bring.
+#[derive(Clone, Debug)]
+pub struct OwnWorkloads {
+    lab: Lab,
+    compiler: String,
+    /// The directory of the lab's workloads, whose headers they can include.
+    shared: PathBuf,
+}
+
+impl OwnWorkloads {
+    /// Builds with the cross compiler of this version.
+    pub(super) fn new(lab: &Lab, shared: PathBuf, compiler: String) -> OwnWorkloads {
+        OwnWorkloads { lab: lab.clone(), compiler, shared }
+    }
+
+    /// Returns the shell of guests without a userland.
+    pub(super) fn busybox(&self) -> Result<PathBuf> {
+        busybox::obtain(&self.lab)
+    }
+
+    /// Builds the C file `source`, from a copy of it and of the headers that it can include, unless the cache
+    /// has the program. Compiler warnings are ignored. Returns the program.
+    pub(super) fn build(&self, name: &str, source: &Path) -> Result<PathBuf> {
+        let failed = || format!("cannot build the workload `{}`", source.display());
+        let files = sources::workload(source).with_context(failed)?;
+        let (_, shared) = read_sources(&self.shared)?;
+        let mut key = KeyBuilder::default()
+            .input("compiler", &self.compiler)
+            .input("flags", own_flags().join(" "))
+            .input("name", name);
+        for (header, text) in &shared {
+            key = key.input(&format!("shared {header}"), text);
+        }
+        for (path, data) in &files {
+            key = key.input(&path.to_string_lossy(), data);
+        }
+        let waiting = || {
+            let line = format!("waiting for another process that is building the workload {name}");
+            self.lab.progress.line(line);
+        };
+        let entry = self.lab.cache.entry("workloads", &key.finish(name), waiting, |into| {
+            let _task = self.lab.progress.task(format!("building the workload {name}"), None);
+            let copy = into.join("build");
+            let shared = shared.iter().map(|(header, text)| (Path::new(header).with_extension("h"), text));
+            sources::write(&shared.map(|(path, text)| (path, text.clone())).collect(), &copy)?;
+            sources::write(&files, &copy)?;
+            let program = into.join(name);
+            // The copy's path differs each time, and means nothing to anyone.
+            let map = format!("-ffile-prefix-map={}=.", copy.display());
+            let beside = source.parent().unwrap_or(Path::new("")).to_string_lossy();
+            let built = compile_with(
+                own_flags().into_iter().chain([&*map]),
+                &copy.join(format!("{name}.c")),
+                &program,
+            );
+            built
+                .map_err(|error| anyhow!(format!("{error:#}").replace(&*copy.to_string_lossy(), &beside)))?;
+            Ok(fs::remove_dir_all(&copy)?)
+        });
+        Ok(entry.with_context(failed)?.join(name))
+    }
+}
+
+/// The compiler flags of workloads that scenarios bring.
+fn own_flags<'a>() -> Vec<&'a str> {
+    FLAGS.into_iter().filter(|flag| !flag.starts_with("-W")).collect()
+}
+
 /// The programs' sources by name, and all headers.
 type Sources = (BTreeMap<String, Vec<u8>>, BTreeMap<String, Vec<u8>>);
 
@@ -77,17 +145,21 @@ fn key(compiler: &str, headers: &BTreeMap<String, Vec<u8>>, name: &str, source: 
 
 /// Compiles `source` to `program`, without symbols, and to `program` plus `.debug`, with symbols.
 fn compile(source: &Path, program: &Path) -> Result<()> {
+    compile_with(FLAGS, source, program)
+        .with_context(|| format!("cannot build the workload `{}`", source.display()))
+}
+
+fn compile_with<'a>(flags: impl IntoIterator<Item = &'a str>, source: &Path, program: &Path) -> Result<()> {
     let with_symbols = program.with_extension("debug");
     let into = program.parent().unwrap_or(program);
     let sources = source.parent().unwrap_or(source);
     Tool::new(CROSS_GCC)
-        .args(FLAGS)
+        .args(flags)
         .arg("-o")
         .arg(&with_symbols)
         .arg(source)
         .confined(Reach::new(into).reading([sources]))
-        .run()
-        .with_context(|| format!("cannot build the workload `{}`", source.display()))?;
+        .run()?;
     strip(&[], &with_symbols, program)
 }
 

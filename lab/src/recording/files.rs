@@ -2,7 +2,7 @@
 
 use super::link::{CHUNK, Link, unexpected};
 use crate::{
-    guest::Guest,
+    guest::{BUSYBOX, Guest},
     machine::Death,
     scenario::{Scenario, WORKLOADS},
 };
@@ -79,7 +79,8 @@ impl<'a> Files<'a> {
     /// Copies the workloads that steps run into the guest, so that no step has to. A step whose workload does
     /// not exist says so itself.
     pub(super) fn push_workloads(&mut self, link: &mut Link<'_>, scenario: &Scenario) -> Result<(), Death> {
-        let programs = scenario.steps.iter().flat_map(|step| step.workloads());
+        let shell = scenario.needs_busybox().then_some(BUSYBOX);
+        let programs = scenario.steps.iter().flat_map(|step| step.workloads()).chain(shell);
         for program in programs.filter(|program| self.guest.workloads.contains_key(*program)) {
             let _ = self.push_workload(link, program)?;
         }

@@ -11,10 +11,11 @@ use super::{
     tape::{Drain, Traced},
 };
 use crate::{
+    guest::BUSYBOX,
     host::process::tail,
     machine::{Death, ENVIRONMENT},
     results::StepResult,
-    scenario::{Shell, TextCheck, Workload},
+    scenario::{Shell, TextCheck, WORKLOADS, Workload},
 };
 use protocol::{ChildState, Output, Reply, Request, Stdin};
 use std::path::Path;
@@ -107,7 +108,12 @@ impl Programs {
         let mut env: Vec<String> = ENVIRONMENT.map(str::to_owned).into();
         env.extend(step.env.iter().map(|(name, value)| format!("{name}={value}")));
         let script = format!("cd /tmp\n{script}");
-        let argv = ["/bin/sh", "-eu", "-c", &script].map(str::to_owned).into();
+        let busybox = format!("{WORKLOADS}/{BUSYBOX}");
+        let shell = match files.guest.workloads.contains_key(BUSYBOX) {
+            true => vec![busybox.as_str(), "sh"],
+            false => vec!["/bin/sh"],
+        };
+        let argv = shell.into_iter().chain(["-eu", "-c", &script]).map(str::to_owned).collect();
         let child = match spawn(&mut traced.link, argv, env, Stdin::Bytes(Vec::new()))? {
             Ok(child) => child,
             Err(reason) => return Ok(vec![reason]),

@@ -4,7 +4,7 @@
 //! large or not text are listed with their hash instead.
 
 use super::{
-    ExternalFile, FILE, INLINE_MAX, KernelUsed, MODULES, Origin, QemuUsed, Reproducer, SCHEMA,
+    ExternalFile, FILE, INLINE_MAX, KernelUsed, MODULES, Origin, QemuUsed, Reproducer, SCHEMA, WORKLOADS,
     fingerprint::Failure, sources,
 };
 use crate::{
@@ -118,8 +118,8 @@ struct Sources {
 }
 
 impl Sources {
-    /// Adds all files of the scenario. Returns its text, with the directories of its own modules renamed
-    /// to those in the reproducer.
+    /// Adds all files of the scenario. Returns its text, with the sources of its own modules and workloads
+    /// renamed to those in the reproducer.
     fn of_scenario(&mut self, root: &Path, scenario: &Scenario, text: &str) -> Result<String> {
         let guest = root.join("guest");
         let mut renamed = BTreeMap::new();
@@ -140,6 +140,11 @@ impl Sources {
                 }
                 ModuleRef::Sample(_) => {}
             }
+        }
+        for (name, file) in scenario.own_workloads() {
+            let directory = format!("{WORKLOADS}/{name}");
+            self.add(&directory, module_sources::workload(&scenario.directory.join(file))?);
+            renamed.insert(file.to_owned(), format!("{directory}/{name}.c"));
         }
         for name in sources::guest_files(&guest, scenario, text)? {
             let path = guest.join(&name);

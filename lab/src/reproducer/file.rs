@@ -40,9 +40,12 @@ const PATH_MAX: usize = 300;
 /// The top directory for those that `module: source:` names.
 pub(crate) const MODULES: &str = "modules";
 
+/// The top directory for those that `workload: source:` names.
+pub(crate) const WORKLOADS: &str = "workloads";
+
 /// The permitted top directories of contained files: as in a checkout, and for the sources of a
-/// scenario's own modules.
-const TOPS: [&str; 3] = ["guest", "kernels", MODULES];
+/// scenario's own modules and workloads.
+const TOPS: [&str; 4] = ["guest", "kernels", MODULES, WORKLOADS];
 
 /// A failure, and how to reproduce it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -224,6 +227,16 @@ impl Reproducer {
                 let path = path.escape_debug();
                 return Err(format!("its scenario builds `{path}`, expected a directory below `{MODULES}/`"));
             }
+        }
+        let top = format!("{WORKLOADS}/");
+        let own = scenario.own_workloads();
+        if let Some(file) = own
+            .values()
+            .find(|file| !file.to_str().is_some_and(|file| is_inside(file) && file.starts_with(&top)))
+        {
+            let file = file.display().to_string();
+            let file = file.escape_debug();
+            return Err(format!("its scenario builds `{file}`, expected a C file below `{top}`"));
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ mod sources;
 mod trust;
 
 pub use collect::{RunContext, leave};
-pub(crate) use file::MODULES;
 pub use file::{ExternalFile, INLINE_MAX, KernelUsed, Origin, QemuUsed, ReproError, Reproducer, SCHEMA};
+pub(crate) use file::{MODULES, WORKLOADS};
 pub use fingerprint::{Broken, Failure, Item};
 pub(crate) use sources::still_needed;
 #[doc(hidden)]

@@ -41,6 +41,9 @@ pub(crate) fn still_needed(path: &str, scenario: &Scenario, text: &str) -> bool 
     if let Some((name, _)) = below("guest/modules/").and_then(|file| file.split_once('/')) {
         return scenario.modules().iter().any(|wanted| wanted.to_string() == name);
     }
+    if path.starts_with("workloads/") {
+        return scenario.own_workloads().values().any(|file| file.parent() == Path::new(path).parent());
+    }
     if let Some((name, _)) = below("modules/").and_then(|file| file.split_once('/')) {
         return text.contains(&format!("modules/{name}"));
     }
@@ -56,17 +59,17 @@ fn names(directory: &Path) -> Result<BTreeSet<String>> {
     fs::read_dir(directory)?.map(|file| Ok(file?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Returns a scenario's text with the directories of its own modules replaced.
+/// Returns a scenario's text with the sources of its own modules and workloads replaced.
 pub(super) fn with_sources(text: &str, renamed: &BTreeMap<PathBuf, String>) -> Result<String> {
     let mut document: Value = crate::yaml::from_str(text)?;
     let steps = document.get_mut("steps").and_then(Value::as_sequence_mut);
     for step in steps.into_iter().flatten() {
-        let Some(source) = step.get_mut("module").and_then(|module| module.get_mut("source")) else {
-            continue;
-        };
-        let name = source.as_str().and_then(|path| renamed.get(Path::new(path)));
-        if let Some(name) = name {
-            *source = name.as_str().into();
+        for key in ["module", "workload"] {
+            let Some(source) = step.get_mut(key).and_then(|value| value.get_mut("source")) else { continue };
+            let name = source.as_str().and_then(|path| renamed.get(Path::new(path)));
+            if let Some(name) = name {
+                *source = name.as_str().into();
+            }
         }
     }
     Ok(crate::yaml::to_string(&document)?)
@@ -114,11 +117,12 @@ mod tests {
     #[test]
     fn what_a_smaller_scenario_does_not_need_is_known() {
         let text = "summary: s\nsteps: [ { hook: +w symbol=vfs_write }, { workload: eventfd 1 }, \
-                    { module: { source: modules/mine } } ]\n";
+                    { module: { source: modules/mine } }, { workload: { source: workloads/my/my.c } } ]\n";
         let needed = |path: &str| still_needed(path, &scenario(text), text);
         for path in ["guest/workloads/eventfd.c", "guest/workloads/x.h", "guest/modules/ftracehook/Kbuild"] {
             assert!(needed(path), "{path}");
         }
+        assert!(needed("workloads/my/my.c") && needed("workloads/my/my.h") && !needed("workloads/m/my.c"));
         assert!(needed("modules/mine/Kbuild") && needed("kernels/6.12.yaml") && needed("guest/modules/x.h"));
         for path in ["guest/workloads/cat.c", "guest/modules/deaths/Kbuild", "modules/other/Kbuild"] {
             assert!(!needed(path), "{path}");
@@ -127,14 +131,16 @@ mod tests {
 
     #[test]
     fn a_modules_directory_is_renamed_and_nothing_else() {
-        let text = "summary: ../mine\nsteps:\n- module: { source: ../mine }\n- module: { source: /other, name: x }\n";
+        let text = "summary: ../mine\nsteps:\n- module: { source: ../mine }\n- module: { source: /other, name: x }\n\
+                    - workload: { source: ../mine, arguments: ../mine }\n- workload: ../mine\n";
         let renamed = BTreeMap::from([
             ("../mine".into(), "modules/mine".into()),
             ("/other".into(), "modules/other".into()),
         ]);
         let found: Value = crate::yaml::from_str(&with_sources(text, &renamed).unwrap()).unwrap();
         let expect: Value = crate::yaml::from_str(
-            "summary: ../mine\nsteps: [{ module: { source: modules/mine } }, { module: { source: modules/other, name: x } }]",
+            "summary: ../mine\nsteps: [{ module: { source: modules/mine } }, { module: { source: modules/other, name: x } }, \
+             { workload: { source: modules/mine, arguments: ../mine } }, { workload: ../mine }]",
         )
         .unwrap();
         assert_eq!(found, expect);

@@ -114,10 +114,14 @@ impl Attempt<'_> {
             Ok(modules) => modules,
             Err(error) => return dead(Death::Lab(error), "building its modules"),
         };
+        let guest = match guest.with_workloads_of(scenario) {
+            Ok(guest) => guest,
+            Err(error) => return dead(Death::Lab(error), "building its workloads"),
+        };
         if let Err(error) = guest.selftests.prepare(scenario, kernel) {
             return dead(Death::Lab(error), "building its selftests");
         }
-        let subject = Subject { scenario, kernel, guest, modules: &modules };
+        let subject = Subject { scenario, kernel, guest: &guest, modules: &modules };
         let spec = match subject.spec() {
             Ok(spec) => spec,
             Err(error) => return dead(Death::Lab(error), "preparing its machine"),

@@ -42,12 +42,12 @@ pub(crate) use read::{FromText, from_text};
 pub use reference::reference;
 pub(crate) use steps::FLAGS;
 pub use steps::{
-    CallOps, Crash, CrashCommand, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf, HOOK_MODULE,
-    Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue, InstructionPattern,
-    InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load, LoadModule,
-    MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Read, Rejects, SampleModule, SamplePath,
-    Script, SelftestPath, Shell, SourceModule, SourcePath, Step, SymbolName, TextPlace, Unload, ValuePath,
-    Workload, Write,
+    CFile, CallOps, Crash, CrashCommand, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
+    HOOK_MODULE, Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue,
+    InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load,
+    LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, Read, Rejects,
+    SampleModule, SamplePath, Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram, Step,
+    SymbolName, TextPlace, Unload, ValuePath, Workload, Write,
 };
 pub use template::Template;
 pub use values::{
@@ -63,7 +63,7 @@ use crate::{kernel::VersionReq, yaml};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Deserialize;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ops::Deref,
     path::{Path, PathBuf},
     time::Duration,
@@ -328,6 +328,17 @@ impl Scenario {
             Step::Shell(step) => step.programs.iter().collect(),
             _ => Vec::new(),
         })
+    }
+
+    /// Returns the workloads that it brings, by name, each with its C file relative to the scenario's.
+    pub fn own_workloads(&self) -> BTreeMap<&str, &Path> {
+        self.steps.iter().filter_map(|step| step.own_workload()).collect()
+    }
+
+    /// Returns whether its scripts are run by busybox, because it has no userland.
+    pub fn needs_busybox(&self) -> bool {
+        let scripts = |step: &Written<Step>| matches!(step.value, Step::Shell(_));
+        self.userland.is_none() && self.steps.iter().any(scripts)
     }
 
     /// Returns the modules to build for it.

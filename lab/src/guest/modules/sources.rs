@@ -45,6 +45,19 @@ pub(crate) fn foreign(source: &Path) -> Result<Files> {
     Ok(reading.files)
 }
 
+/// Reads a workload's C file and the headers next to it.
+pub(crate) fn workload(file: &Path) -> Result<Files> {
+    let beside = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut reading = Reading::of(beside, "a workload's sources")?;
+    reading.take(file)?;
+    for path in sorted(beside)? {
+        if path.extension().is_some_and(|extension| extension == "h") {
+            reading.take(&path)?;
+        }
+    }
+    Ok(reading.files)
+}
+
 /// Reads the selftests in a directory of a kernel tree.
 pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
     let mut reading = Reading::of(directory, "selftests")?;
@@ -140,6 +153,33 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         directory
+    }
+
+    #[test]
+    fn a_workload_has_its_file_and_the_headers_beside_it() {
+        let place = directory(&[
+            ("in/mine.c", "1"),
+            ("in/mine.h", "2"),
+            ("in/other.c", "3"),
+            ("in/deep/more.h", "4"),
+            ("in/scenario.yaml", "5"),
+            ("secret.c", "6"),
+        ]);
+        let at = |name: &str| place.path().join(name);
+        let names =
+            |files: Files| files.into_keys().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(names(workload(&at("in/mine.c")).unwrap()), ["mine.c", "mine.h"]);
+        let refused = |name: &str, expect: &str| {
+            let error = workload(&at(name)).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        refused("in/none.c", "none.c");
+        symlink(at("secret.c"), at("in/link.c")).unwrap();
+        refused("in/link.c", "leads out of");
+        refused("in/deep", "not a regular file");
+        // A header that leads out is also refused if only the program could include it.
+        symlink(at("secret.c"), at("in/link.h")).unwrap();
+        refused("in/mine.c", "leads out of");
     }
 
     #[test]

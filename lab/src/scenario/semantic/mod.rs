@@ -14,6 +14,7 @@ use super::{
 };
 use crate::scenario::Condition;
 use defined::Use;
+use std::collections::BTreeMap;
 
 /// Maximum number of events, of steps and of expectations of one file.
 const ITEMS_MAX: usize = 1000;
@@ -72,6 +73,7 @@ pub(super) fn check(document: &Document) -> Checked {
         check_step(step, &[PathSegment::Key("steps"), PathSegment::Index(index)])?;
     }
     let scope = Scope { document };
+    one_file_per_workload(scope.steps())?;
     kselftest::check(document, scope.steps())?;
     for (index, expectation) in document.expect.iter().enumerate() {
         let verb = PathSegment::Key(expectation.verb());
@@ -88,6 +90,21 @@ pub(super) fn check(document: &Document) -> Checked {
         {
             let clock = clock.name();
             return problem(&path, format!("the trace's clock is `{clock}`, expected one that counts time"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no two C files are a workload of the same name.
+fn one_file_per_workload<'a>(steps: impl Iterator<Item = &'a Step>) -> Checked {
+    let mut files = BTreeMap::new();
+    for (name, file) in steps.filter_map(Step::own_workload) {
+        let other = *files.entry(name).or_insert(file);
+        if other != file {
+            let (other, file) = (other.display(), file.display());
+            let message =
+                format!("`{other}` and `{file}` are both called `{name}`, expected different names");
+            return problem(&[PathSegment::Key("steps")], message);
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ pub(super) mod inspect;
 pub(super) mod kselftest;
 pub(super) mod module;
 pub(super) mod patched_text;
+pub(super) mod program;
 pub(super) mod rejects;
 pub(super) mod shell;
 mod value_path;
@@ -18,6 +19,7 @@ pub use patched_text::{
     CallOps, FtraceSiteOf, InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt,
     KprobeSlot, PatchedText, TextPlace,
 };
+pub use program::{CFile, Program, SourceProgram};
 pub use rejects::{Errors, PointedAt, Rejects};
 pub use shell::{Crash, CrashCommand, Script, Shell};
 pub use value_path::ValuePath;
@@ -26,14 +28,13 @@ use super::{
     TextCheck,
     read::keyed::verb_keyed,
     values::{
-        command::CommandLine,
         errno::Errno,
         names::{FilePath, Line, ModuleName},
     },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 verb_keyed! {
     /// One step. The first key of the YAML map selects its kind.
@@ -74,10 +75,10 @@ verb_keyed! {
 }
 
 impl Step {
-    /// Returns its kind if it needs a complete userland.
+    /// Returns its kind, or the field, if it needs a complete userland.
     pub(super) fn needs_userland(&self) -> Option<&'static str> {
         match self {
-            Step::Shell(_) => Some("sh"),
+            Step::Shell(step) => (!step.programs.is_empty()).then_some("programs"),
             Step::Crash(_) => Some("crash"),
             Step::Kselftest(step) => step.needs_userland().then_some("kselftest"),
             _ => None,
@@ -90,6 +91,14 @@ impl Step {
             Step::Workload(step) => vec![step.workload.program()],
             Step::Shell(step) => step.workloads.iter().map(|name| name.as_str()).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns the C file of the workload that this step brings and runs, and its name.
+    pub fn own_workload(&self) -> Option<(&str, &Path)> {
+        match self {
+            Step::Workload(step) => Some((step.workload.program(), step.workload.source()?)),
+            _ => None,
         }
     }
 
@@ -107,8 +116,9 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// The program's name and arguments, split into words like a shell command.
-    pub workload: CommandLine,
+    /// The program's name and arguments, split into words like a shell command; or a C file beside the
+    /// scenario: `{ source: mine.c, arguments: one two }`.
+    pub workload: Program,
     /// Data for its stdin. Default: none.
     #[serde(default)]
     pub stdin: String,

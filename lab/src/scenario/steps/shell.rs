@@ -1,4 +1,4 @@
-//! Steps that need a complete userland: its shell, and crash.
+//! Scripts of a shell, and crash.
 
 use crate::scenario::{
     TextCheck,
@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Runs a script with the userland's shell to completion, as `sh -eu` in /tmp.
+/// Runs a script with the userland's shell to completion, as `sh -eu` in /tmp. Without a userland, it is
+/// busybox's shell, with busybox's tools.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shell {
@@ -84,3 +85,22 @@ impl FromText for Script {
 }
 
 from_text!(Script, { "type": "string" });
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::Scenario;
+    use std::path::Path;
+
+    #[test]
+    fn a_script_without_a_userland_needs_busybox_and_no_libraries() {
+        let parse = |rest: &str| {
+            let source = format!("summary: x\n{rest}\n");
+            Scenario::parse(Path::new("x.yaml"), &source).map_err(|error| error.message)
+        };
+        assert!(parse("steps: [ { sh: ls } ]").unwrap().needs_busybox());
+        assert!(!parse("userland: debian\nsteps: [ { sh: ls } ]").unwrap().needs_busybox());
+        assert!(!parse("steps: [ { read: trace } ]").unwrap().needs_busybox());
+        let linked = parse("steps: [ { sh: ls, programs: { exec-open: [tracefs] } } ]").unwrap_err();
+        assert_eq!(linked, "steps[0]: `programs` without a userland, expected `userland: debian` as well");
+    }
+}

@@ -49,6 +49,20 @@ impl fmt::Display for CommandLine {
     }
 }
 
+/// The arguments of a program; possibly none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words(pub(in crate::scenario) Vec<String>);
+
+impl FromText for Words {
+    const EXPECTED: &'static str = "arguments";
+
+    fn from_text(text: &str) -> Result<Words, String> {
+        split_words(text).map(Words)
+    }
+}
+
+from_text!(Words, { "type": "string", "examples": ["--times 3 first"] });
+
 /// Splits words like a shell: at spaces, with `'…'`, `"…"`, and `\` before one character. Performs no
 /// expansion.
 fn split_words(text: &str) -> Result<Vec<String>, String> {
