@@ -147,8 +147,8 @@ impl<'a> Resolver<'a> {
     /// The kernel has no such tracepoint.
     pub fn of_tracepoint(types: &'a Types, tracepoint: &'a str) -> anyhow::Result<Resolver<'a>> {
         let mut prototype = types.prototype(&tracepoint_stub(tracepoint))?;
-        // The data of a function attached to the tracepoint, which `$argN` does not count.
-        prototype.parameters.remove(0);
+        // The data of a function attached to the tracepoint comes first, and `$argN` does not count it.
+        prototype.parameters = prototype.parameters.into_iter().skip(1).collect();
         Ok(Resolver { types, function: tracepoint, prototype, place: ProbeLocation::Entry })
     }
 

@@ -4,7 +4,7 @@
 //! Not found are functions of drivers, those that a macro defines, such as system calls, and those that `#ifdef`
 //! leaves out of a file that is built.
 
-use crate::kernel::Config;
+use crate::{host::beneath::read_beneath, kernel::Config};
 use anyhow::Result;
 use fs_err as fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn defining_file(source: &Path, directory: &Path, name: &str, depth: usize) -> R
         } else if kind.is_file()
             && path.extension().is_some_and(|extension| extension == "c")
             && entry.metadata()?.len() <= FILE_MAX
-            && defines(&fs::read(entry.path())?, name)
+            && defines(&read_beneath(source, &path, FILE_MAX)?, name)
         {
             return Ok(Some(path));
         }
@@ -125,11 +125,10 @@ fn unset_symbol(source: &Path, config: &Config, file: &Path) -> Result<Option<St
         // Of a directory, the entry ends with a slash.
         let entry = if path == object { name.to_owned() } else { format!("{name}/") };
         for makefile in ["Kbuild", "Makefile"] {
-            let makefile = source.join(parent).join(makefile);
-            if makefile.is_file()
-                && let Some(symbol) =
-                    unset_in(&logical_lines(&fs::read_to_string(makefile)?), config, &entry, 0)
-            {
+            // Most directories have only one of them.
+            let Ok(text) = read_beneath(source, parent.join(makefile), FILE_MAX) else { continue };
+            let lines = logical_lines(&String::from_utf8_lossy(&text));
+            if let Some(symbol) = unset_in(&lines, config, &entry, 0) {
                 return Ok(Some(symbol));
             }
         }
