@@ -1,6 +1,6 @@
 //! `cargo xtask lab crash`
 
-use crate::{exit, root};
+use crate::{exit, root, setup::Setup};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::{
@@ -37,6 +37,8 @@ pub(crate) struct Crash {
     /// Number of trace events to print, the last ones
     #[arg(long, value_name = "N", default_value_t = 20)]
     events: usize,
+    #[command(flatten)]
+    setup: Setup,
 }
 
 impl Crash {
@@ -47,7 +49,7 @@ impl Crash {
             Reader::Drgn(drgn) => drgn,
             Reader::Crash(no_drgn) => {
                 lab.progress.line(format!("{no_drgn}\nusing crash in a guest instead"));
-                return self.by_crash(&lab, &found);
+                return self.by_crash(&self.setup.ensure_for_crash()?, &found);
             }
         };
         self.print(&found, &drgn)?;

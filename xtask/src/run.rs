@@ -7,6 +7,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, builder::TypedValueParser};
 use lab::{
+    Lab,
     host::prerequisites::Need,
     kernel,
     progress::Progress,
@@ -14,7 +15,7 @@ use lab::{
     results::{Rates, TRACE, Times, now_micros},
     run::{
         Event, Options, Reporter, default_jobs, kernels, prepare_on, run,
-        schedule::Rounds,
+        schedule::{Case, Rounds},
         select::{Selection, failed, nested},
         shard::Shard,
     },
@@ -127,7 +128,7 @@ impl Run {
         if let Some(shard) = &shard {
             println!("shard {shard}: {} to run", selection.cases.len());
         }
-        let lab = self.setup.ensure(Need::Run)?;
+        let lab = self.ensure(&selection)?;
         let tree = self.kernel_tree.as_deref();
         let kernels = match &change {
             Some(change) => change.keep_affected(&mut selection, &self.results(), &lab, tree)?,
@@ -177,6 +178,14 @@ impl Run {
             );
         }
         Ok(code(&results))
+    }
+
+    fn ensure(&self, selection: &Selection) -> Result<Lab> {
+        let crash = |case: &Case| selection.scenarios[case.scenario].1.attaches_crash();
+        match selection.cases.iter().any(crash) {
+            true => self.setup.ensure_for_crash(),
+            false => self.setup.ensure(Need::Run),
+        }
     }
 
     fn results(&self) -> PathBuf {

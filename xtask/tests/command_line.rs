@@ -78,20 +78,45 @@ fn what_does_not_exist_is_usage() {
 
 /// Returns a PATH on which QEMU is `script`, or missing.
 fn path_with_qemu(directory: &Path, script: Option<&str>) -> std::ffi::OsString {
+    let programs = path_without(directory, "qemu-system-aarch64");
+    if let Some(script) = script {
+        write_program(&programs.join("qemu-system-aarch64"), script).unwrap();
+    }
+    programs.into_os_string()
+}
+
+/// Returns a directory with all programs but one.
+fn path_without(directory: &Path, program: &str) -> PathBuf {
     let programs = directory.join("bin");
     fs::create_dir(&programs).unwrap();
     for place in env::split_paths(&env::var_os("PATH").unwrap()) {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-            if entry.file_name() != "qemu-system-aarch64" {
+            if entry.file_name() != program {
                 // The first directory that has a program wins, as on any PATH.
                 let _ = std::os::unix::fs::symlink(entry.path(), programs.join(entry.file_name()));
             }
         }
     }
-    if let Some(script) = script {
-        write_program(&programs.join("qemu-system-aarch64"), script).unwrap();
-    }
-    programs.into_os_string()
+    programs
+}
+
+#[test]
+fn a_missing_gdb_is_named_where_crash_attaches() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let path = path_without(directory.path(), "gdb-multiarch");
+    let run = |step: &str| {
+        let scenario = directory.path().join("x.yaml");
+        let text = format!("summary: x\nrequires: {{ kernel: '<4' }}\nuserland: debian\nsteps: [{step}]\n");
+        fs::write(&scenario, text).unwrap();
+        let mut run = xtask();
+        run.args(["lab", "run", "--results"]).arg(directory.path().join("results")).arg(scenario);
+        run.env("PATH", &path).env_remove("CI").output().unwrap()
+    };
+    let said =
+        |output: Output| String::from_utf8_lossy(&output.stderr).contains("`gdb-multiarch` is not installed");
+    assert!(said(run("{ crash: [{ run: log }] }")));
+    assert!(!said(run("{ sh: ls }")));
 }
 
 #[test]
