@@ -41,7 +41,7 @@ pub fn userland(lab: &Lab) -> Result<Figures> {
     for round in 0..ROUNDS {
         let mut add = |name, value| seconds.entry(name).or_default().push(value);
         let started = Instant::now();
-        drop(boot_userland(&spec, &wanted, &guest, directory, |_| Ok(Vec::new()))?);
+        drop(boot_userland(&spec, &wanted, (&kernel, &guest), directory, |_| Ok(Vec::new()))?);
         add("userland_boot_seconds", started.elapsed().as_secs_f64());
         add("stock_vmtest_to_end_of_command_seconds", stock::boot(&kernel, &tree, directory)?.command);
         let run = directory.join(format!("run-{round}"));

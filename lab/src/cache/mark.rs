@@ -19,16 +19,18 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
                         # This is a cache of ftrace-lab; see https://bford.info/cachedir/.\n";
 
 /// Everything that the lab creates in its cache, apart from the mark.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 31] = [
     "actionlint",
     "agent",
     "agent-target",
     "apt",
     "bench",
     "bisect",
+    "boot-modules",
     "builds",
     "coverage",
     "crash",
+    "dkms",
     "drgn",
     "drgn-history",
     "initramfs",
@@ -42,6 +44,7 @@ const NAMES: [&str; 28] = [
     "snapshots",
     "sources",
     "symbols",
+    "systemtap",
     "times.json",
     "toolchains",
     "tools",

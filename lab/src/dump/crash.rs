@@ -61,7 +61,7 @@ pub fn by_crash(lab: &Lab, found: &FoundDump) -> Result<CrashReport> {
     let _task = lab.progress.task("reading the dump with crash in a guest", None);
     let spec = machine_spec(&kernel, &guest)?;
     let shared = |_: &Path| Ok(shared(found));
-    let mut machine = boot_userland(&spec, &wanted, &guest, place.path(), shared)?;
+    let mut machine = boot_userland(&spec, &wanted, (&kernel, &guest), place.path(), shared)?;
     let mut empty = empty_ring_buffer(&mut machine)?;
     let mut session = Session::start(&mut machine, &kernel.version)?;
     let mut answers = String::new();

@@ -35,7 +35,8 @@ pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<
     Some(format!("CONFIG_{missing} is not set in this kernel"))
 }
 
-/// Returns why this kernel cannot mount a userland: its root is mounted before any module can be loaded.
+/// Returns why this kernel cannot mount a userland. Only a distribution kernel has an initramfs that loads
+/// modules for that.
 fn userland_obstacle(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
     scenario.userland.as_ref()?;
     let version = (kernel.version.major, kernel.version.minor);
@@ -47,8 +48,13 @@ fn userland_obstacle(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
         );
     }
     let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
-    let missing = missing.into_iter().find(|symbol| kernel.config().get(symbol) != Some("y"))?;
-    Some(format!("cannot mount a userland: CONFIG_{missing} is not `y` in this kernel"))
+    let config = kernel.config();
+    let works = |symbol: &str| {
+        if kernel.is_distribution() { config.is_set(symbol) } else { config.get(symbol) == Some("y") }
+    };
+    let missing = missing.into_iter().find(|symbol| !works(symbol))?;
+    let expected = if kernel.is_distribution() { "not set" } else { "not `y`" };
+    Some(format!("cannot mount a userland: CONFIG_{missing} is {expected} in this kernel"))
 }
 
 /// Returns what a scenario needs and a distribution kernel lacks.

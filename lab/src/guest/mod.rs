@@ -6,12 +6,15 @@
 mod agent;
 mod busybox;
 mod debian_rust;
+mod dkms;
 pub mod initramfs;
 mod modules;
 mod offsets;
 mod package;
 mod programs;
+mod script_modules;
 mod selftests;
+mod systemtap;
 mod toolchain;
 mod userland;
 mod workloads;
@@ -143,6 +146,21 @@ pub fn check_sources(scenario: &Scenario) -> Result<()> {
             .with_context(|| format!("cannot read the workload `{}`", file.display()))?;
     }
     Ok(())
+}
+
+/// The workload that mounts a userland with modules.
+const USERLAND_INIT: &str = "userland-init";
+
+impl Guest {
+    /// Returns the initramfs that mounts a userland, if this kernel needs modules for that.
+    pub(crate) fn userland_initramfs(&self, kernel: &Kernel) -> Result<Option<PathBuf>> {
+        let modules = kernel.userland_modules()?;
+        if modules.is_empty() {
+            return Ok(None);
+        }
+        let Some(init) = self.workloads.get(USERLAND_INIT) else { bail!("no workload `{USERLAND_INIT}`") };
+        initramfs::with_modules(self.userlands.cache(), init, &modules).map(Some)
+    }
 }
 
 /// Returns an initramfs whose /init is the workload `name`: a guest without an agent.

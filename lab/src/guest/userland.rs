@@ -7,7 +7,7 @@ use crate::{
     cache::{Cache, KeyBuilder},
     context::Lab,
     host::{
-        apt::{Apt, Choice},
+        apt::{Apt, Choice, Side},
         deb,
     },
     scenario::{PackageName, UserlandSpec},
@@ -60,7 +60,7 @@ enum What {
     Script(&'static str),
 }
 
-const FIX_UPS: [FixUp; 12] = [
+const FIX_UPS: [FixUp; 13] = [
     FixUp { path: "mnt", what: What::Directory, why: "no package has it; vmtest mounts a tmpfs there" },
     FixUp {
         path: "var/run",
@@ -74,6 +74,11 @@ const FIX_UPS: [FixUp; 12] = [
     },
     FixUp { path: "workloads", what: What::Directory, why: "the agent mounts a tmpfs there" },
     FixUp { path: "modules", what: What::Directory, why: "as workloads" },
+    FixUp {
+        path: "usr/lib/modules",
+        what: What::Directory,
+        why: "a script mounts a tmpfs there for tools that load modules themselves",
+    },
     FixUp {
         path: "usr/bin/sh",
         what: What::Link("bash"),
@@ -128,6 +133,21 @@ impl Userlands {
         &self.lab.cache
     }
 
+    /// The lab that they are fetched for.
+    pub(super) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Returns the Debian suite of a userland.
+    pub(super) fn suite(&self, wanted: &UserlandSpec) -> Result<String> {
+        Ok(Userland::load(&self.files, wanted.name.as_str())?.suite)
+    }
+
+    /// Returns a tree with this package of a suite for the host, to run its programs.
+    pub(super) fn host_tree(&self, suite: &str, package: &str) -> Result<PathBuf> {
+        tree(&self.lab, package, suite, Side::Host, &[package])
+    }
+
     /// Returns the tree, fetched if the versions that the suite has now are not in the cache.
     pub fn tree(&self, wanted: &UserlandSpec) -> Result<Tree> {
         let userland = Userland::load(&self.files, wanted.name.as_str())?;
@@ -138,7 +158,8 @@ impl Userlands {
             None => {
                 let packages: Vec<&str> =
                     userland.packages.iter().chain(&wanted.packages).map(PackageName::as_str).collect();
-                let path = tree(&self.lab, wanted.name.as_str(), &userland.suite, &packages)?;
+                let name = wanted.name.as_str();
+                let path = tree(&self.lab, name, &userland.suite, Side::Guest, &packages)?;
                 known.insert(key, path.clone());
                 path
             }
@@ -148,9 +169,9 @@ impl Userlands {
 }
 
 /// Returns the tree of these packages and their dependencies.
-fn tree(lab: &Lab, name: &str, suite: &str, packages: &[&str]) -> Result<PathBuf> {
+fn tree(lab: &Lab, name: &str, suite: &str, side: Side, packages: &[&str]) -> Result<PathBuf> {
     let apt = Apt::open(lab)?;
-    let choices = apt.choose_for_guest(suite, packages)?;
+    let choices = apt.choose(suite, side, packages)?;
     let mut versions = String::new();
     for Choice { name, version, architecture } in &choices {
         writeln!(versions, "{name} {version} {architecture}")?;

@@ -133,6 +133,13 @@ impl Kernel {
         self.distribution.as_ref().map_or_else(|| Ok(Vec::new()), Distribution::boot_modules)
     }
 
+    /// The modules with which a machine with a userland boots, in load order. Empty if the kernel mounts it
+    /// without modules.
+    pub fn userland_modules(&self) -> Result<Vec<PathBuf>> {
+        let modules = |found: &Distribution| found.userland_modules(&self.cache, &self.key);
+        self.distribution.as_ref().map_or_else(|| Ok(Vec::new()), modules)
+    }
+
     /// Returns whether [`Kernel::functions`] is available, or must first be read from a guest.
     pub fn knows_functions(&self) -> bool {
         self.distribution.as_ref().is_none_or(|distribution| distribution.symbols().is_file())
@@ -234,8 +241,21 @@ impl Kernel {
     /// Returns make as this kernel was built with, to build modules in the directory that it can write to:
     /// add a target.
     pub fn make_module(&self, directory: &Path) -> Tool {
-        let reach = Reach::new(directory).reading([&self.source, self.tree()]);
-        let make = make::make(&self.directory, reach);
-        if self.is_distribution() { make.args(distribution::MAKE_ARGUMENTS) } else { make }
+        make::make(&self.directory, self.reach(directory)).args(self.own_arguments())
+    }
+
+    /// Returns the arguments of make with which a tool that runs make itself builds modules.
+    pub(crate) fn module_arguments(&self) -> Vec<String> {
+        let own = self.own_arguments().iter().map(|&argument| argument.to_owned());
+        make::toolchain().into_iter().chain(own).collect()
+    }
+
+    fn own_arguments(&self) -> &'static [&'static str] {
+        if self.is_distribution() { &distribution::MAKE_ARGUMENTS } else { &[] }
+    }
+
+    /// Returns the reach of a tool that builds modules in a directory.
+    pub(crate) fn reach(&self, directory: &Path) -> Reach {
+        Reach::new(directory).reading([&self.source, self.tree()])
     }
 }

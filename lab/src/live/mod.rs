@@ -130,7 +130,7 @@ fn boot(
 ) -> Result<Machine, Death> {
     let spec = machine_spec(kernel, guest).map_err(Death::Lab)?;
     match &wish.userland {
-        Some(wanted) => boot_userland(&spec, wanted, guest, directory, |_| Ok(Vec::new())),
+        Some(wanted) => boot_userland(&spec, wanted, (kernel, guest), directory, |_| Ok(Vec::new())),
         None => {
             let snapshots = Snapshots::new(lab).map_err(Death::Lab)?;
             Machine::pristine(&spec, &snapshots, directory)

@@ -7,7 +7,7 @@ use crate::{
     plan,
     scenario::{Boot, Bootconfig, HOOK_MODULE, ModuleRef, ProgramName, Scenario, UserlandSpec},
 };
-use anyhow::Result;
+use anyhow::{Error, Result};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -49,8 +49,9 @@ impl Subject<'_> {
     ) -> Result<Machine, Death> {
         let Subject { scenario, kernel, guest, modules } = *self;
         match (&scenario.userland, scenario.boot) {
-            (Some(wanted), _) => boot_userland(&spec, wanted, guest, directory, |tree| {
+            (Some(wanted), _) => boot_userland(&spec, wanted, (kernel, guest), directory, |tree| {
                 let mut shared = programs(scenario, guest, tree)?;
+                shared.extend(guest.script_modules(scenario, kernel)?.map_err(Error::msg)?);
                 if scenario.attaches_crash() {
                     shared.extend(for_crash(kernel, guest, modules)?);
                 }
@@ -111,14 +112,15 @@ fn programs(scenario: &Scenario, guest: &Guest, tree: &Path) -> Result<Vec<(Stri
 pub(crate) fn boot_userland(
     spec: &MachineSpec,
     wanted: &UserlandSpec,
-    guest: &Guest,
+    (kernel, guest): (&Kernel, &Guest),
     directory: &Path,
     shared: impl FnOnce(&Path) -> Result<Vec<(String, PathBuf)>>,
 ) -> Result<Machine, Death> {
     let tree = guest.userlands.tree(wanted).map_err(Death::Lab)?;
     let shared = shared(&tree.path).map_err(Death::Lab)?;
     let agent = guest.agent.clone();
-    let userland = Userland { tree: tree.path, agent, memory: tree.memory, shared };
+    let initramfs = guest.userland_initramfs(kernel).map_err(Death::Lab)?;
+    let userland = Userland { tree: tree.path, agent, memory: tree.memory, initramfs, shared };
     Machine::boot_userland(spec, &userland, directory)
 }
 

@@ -61,9 +61,15 @@ impl Attempt<'_> {
             relative += &format!("@{number}");
         }
         let fitted = fitted.as_ref().map_err(|error| anyhow!("{error:#}"))?;
-        let conclusion = match fitted {
-            Err(unfit @ Unfit::Unsupported(_)) => verdict_on(unfit).into(),
-            fitted => {
+        // Any other error is the scenario's, and reported when its machine starts.
+        let unbuildable = match fitted {
+            Ok(scenario) => self.guest.script_modules(scenario, kernel).ok().and_then(Result::err),
+            Err(_) => None,
+        };
+        let unbuildable = unbuildable.map(Unfit::Unsupported);
+        let conclusion = match (fitted, &unbuildable) {
+            (Err(unfit @ Unfit::Unsupported(_)), _) | (_, Some(unfit)) => verdict_on(unfit).into(),
+            (fitted, None) => {
                 let place = results::PendingDirectory::new(run, &relative)?;
                 fs::copy(&found.path, place.path().join(SCENARIO))?;
                 let conclusion = match fitted {

@@ -42,7 +42,7 @@ pub(crate) use read::{FromText, from_text};
 pub use reference::reference;
 pub(crate) use steps::FLAGS;
 pub use steps::{
-    CFile, CallOps, Crash, CrashCommand, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
+    CFile, CallOps, Crash, CrashCommand, Dkms, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
     HOOK_MODULE, Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue,
     InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load,
     LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, Read, Rejects,
@@ -324,9 +324,14 @@ impl Scenario {
 
     /// Returns the programs to build for its userland, each with its libraries.
     pub fn programs(&self) -> impl Iterator<Item = (&ProgramName, &Vec<ProgramName>)> {
-        self.steps.iter().flat_map(|step| match &step.value {
-            Step::Shell(step) => step.programs.iter().collect(),
-            _ => Vec::new(),
+        self.shells().flat_map(|step| &step.programs)
+    }
+
+    /// Returns the steps that run a script in its userland.
+    pub(crate) fn shells(&self) -> impl Iterator<Item = &Shell> {
+        self.steps.iter().filter_map(|step| match &step.value {
+            Step::Shell(step) => Some(step),
+            _ => None,
         })
     }
 

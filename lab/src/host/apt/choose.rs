@@ -1,20 +1,32 @@
 //! Determines the packages that apt would install in a guest.
 
-use super::{Apt, download::Download};
+use super::{Apt, download::Download, root::GUEST_ARCHITECTURE};
 use anyhow::{Context, Result};
 
-/// Options that simulate apt in a guest with nothing installed. Its package index differs then, and
-/// must not replace the cached one.
-const GUEST_OPTIONS: [&str; 8] = [
-    "-o",
-    "APT::Architecture=arm64",
-    "-o",
-    "APT::Architectures=arm64",
-    "-o",
-    "Dir::Cache::pkgcache=",
-    "-o",
-    "Dir::Cache::srcpkgcache=",
-];
+/// Returns options that simulate apt on a machine of one architecture with nothing installed. Its package
+/// index differs then, and must not replace the cached one.
+fn options(architecture: &str) -> [String; 8] {
+    let option = || "-o".to_owned();
+    [
+        option(),
+        format!("APT::Architecture={architecture}"),
+        option(),
+        format!("APT::Architectures={architecture}"),
+        option(),
+        "Dir::Cache::pkgcache=".to_owned(),
+        option(),
+        "Dir::Cache::srcpkgcache=".to_owned(),
+    ]
+}
+
+/// The side that packages are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Guests.
+    Guest,
+    /// This host.
+    Host,
+}
 
 /// A package that could be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,14 +50,18 @@ impl Choice {
 }
 
 impl Apt {
-    /// Returns the packages of `suite`, for the guest's architecture, that `packages` and all their
-    /// dependencies need, in installation order. Downloads nothing.
-    pub fn choose_for_guest(&self, suite: &str, packages: &[&str]) -> Result<Vec<Choice>> {
+    /// Returns the packages of `suite` that `packages` and all their dependencies need on a machine with
+    /// nothing installed, in installation order. Downloads nothing.
+    pub fn choose(&self, suite: &str, side: Side, packages: &[&str]) -> Result<Vec<Choice>> {
         let root = self.root(suite)?;
+        let architecture = match side {
+            Side::Guest => GUEST_ARCHITECTURE,
+            Side::Host => &self.architecture,
+        };
         let choose = || -> Result<Vec<Choice>> {
             let uris = root
                 .tool("apt-get")
-                .args(GUEST_OPTIONS)
+                .args(options(architecture))
                 .args(["install", "--yes", "--quiet", "--no-install-recommends", "--print-uris"])
                 .args(packages)
                 .run()?;

@@ -11,7 +11,7 @@ mod hints;
 mod root;
 mod versions;
 
-pub use choose::Choice;
+pub use choose::{Choice, Side};
 pub use versions::compare_versions;
 
 use super::{process::Tool, sources::Archive};

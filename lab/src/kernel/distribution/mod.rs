@@ -24,7 +24,7 @@ use super::{
     toolchain,
 };
 use crate::{
-    cache::{Key, KeyBuilder},
+    cache::{Cache, Key, KeyBuilder},
     context::Lab,
     host::{apt::Apt, deb, whole::write_whole},
     words::hex,
@@ -85,11 +85,17 @@ impl Distribution {
 
     /// The modules for the machine's devices, in load order.
     pub(super) fn boot_modules(&self) -> Result<Vec<PathBuf>> {
-        let boot = self.place.join("boot");
-        let entries = fs::read_dir(&boot)?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        Ok(paths)
+        sorted(&self.place.join("boot"))
+    }
+
+    /// The modules for the machine's devices and for mounting a userland, in load order. `key` is that of
+    /// the packages.
+    pub(super) fn userland_modules(&self, cache: &Cache, key: &str) -> Result<Vec<PathBuf>> {
+        let key = KeyBuilder::default().input("kernel", key).finish("userland");
+        let fill = |into: &Path| {
+            modules::for_userland(&Config::load(&self.config())?, &self.place.join("modules"), into)
+        };
+        sorted(&cache.entry("boot-modules", &key, || {}, fill)?)
     }
 
     /// Stores the kernel's own functions from a guest's /proc/kallsyms.
@@ -100,6 +106,14 @@ impl Distribution {
         ensure!(!hidden, "the guest's /proc/kallsyms has no addresses of functions");
         write_whole(&self.symbols(), &functions)
     }
+}
+
+/// Returns the modules in a directory, in the order of their names.
+fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = files.filter(|path| path.extension() == Some("ko".as_ref())).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 /// Returns the kernel that `spec` describes; its packages are downloaded unless they are in the cache.

@@ -27,6 +27,9 @@ const DEVICES: [(&str, &str); 4] = [
     ("FW_CFG_SYSFS", "qemu_fw_cfg"),
 ];
 
+/// The drivers with which a userland is mounted, in addition.
+const ROOT: [(&str, &str); 2] = [("NET_9P_VIRTIO", "9pnet_virtio"), ("9P_FS", "9p")];
+
 /// Returns the files of all modules below `directory`, in the order of its `modules.order`.
 pub(super) fn list(directory: &Path) -> Result<Vec<PathBuf>> {
     let path = directory.join("modules.order");
@@ -48,9 +51,18 @@ pub(crate) fn unpack(file: &Path, to: &Path) -> Result<()> {
 /// that sort in load order.
 pub(super) fn for_boot(config: &Config, directory: &Path, boot: &Path) -> Result<()> {
     fs::create_dir(boot)?;
+    in_load_order(config, directory, boot, &DEVICES)
+}
+
+/// Like [`for_boot`], but for a machine with a userland, and `boot` exists.
+pub(super) fn for_userland(config: &Config, directory: &Path, boot: &Path) -> Result<()> {
+    in_load_order(config, directory, boot, &[DEVICES.as_slice(), &ROOT].concat())
+}
+
+fn in_load_order(config: &Config, directory: &Path, boot: &Path, drivers: &[(&str, &str)]) -> Result<()> {
     let modules: BTreeMap<String, PathBuf> =
         list(directory)?.into_iter().map(|path| (module_name(&path), path)).collect();
-    let wanted = DEVICES.iter().filter(|(symbol, _)| config.get(symbol) == Some("m"));
+    let wanted = drivers.iter().filter(|(symbol, _)| config.get(symbol) == Some("m"));
     let wanted = wanted.map(|(_, module)| *module);
     let unpacked = tempfile::tempdir_in(boot)?;
     let at = |name: &str| unpacked.path().join(format!("{name}.ko"));

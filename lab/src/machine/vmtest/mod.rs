@@ -84,6 +84,8 @@ pub struct Userland {
     pub agent: PathBuf,
     /// QEMU's `-m`.
     pub memory: String,
+    /// The initramfs that mounts the tree, for a kernel that cannot.
+    pub initramfs: Option<PathBuf>,
     /// Files in the guest's directory [`SHARED`], by their names there.
     pub shared: Vec<(String, PathBuf)>,
 }
@@ -320,6 +322,10 @@ fn order(
     [agent, monitor]: &[PathBuf; 2],
 ) -> Result<Order> {
     let cmdline = CMDLINE.iter().copied().chain(spec.cmdline.iter().map(String::as_str));
+    let mut arguments = qemu::beside_vmtest(spec, Accelerator::of_host(), agent, monitor, &place.join(PID));
+    if let Some(initramfs) = &userland.initramfs {
+        arguments.extend(["-initrd".to_owned(), initramfs.to_string_lossy().into_owned()]);
+    }
     Ok(Order {
         image: spec.image.clone(),
         cmdline: cmdline.collect::<Vec<_>>().join(" "),
@@ -328,6 +334,6 @@ fn order(
         program: place.join(PROGRAM),
         cpus: u8::try_from(spec.cpus).context("the machine has too many CPUs for vmtest")?,
         memory: userland.memory.clone(),
-        arguments: qemu::beside_vmtest(spec, Accelerator::of_host(), agent, monitor, &place.join(PID)),
+        arguments,
     })
 }

@@ -2,8 +2,8 @@
 
 use super::{Describe, add, checks, code, ends, environment, list, quoted};
 use crate::scenario::{
-    Crash, CrashCommand, EnabledFunctions, Hits, Hook, Kselftest, Load, LoadModule, MakeDirectory, Read,
-    Rejects, SampleModule, Shell, SourceModule, Timespan, Unload, Workload, Write,
+    Crash, CrashCommand, Dkms, EnabledFunctions, Hits, Hook, Kselftest, Load, LoadModule, MakeDirectory,
+    Read, Rejects, SampleModule, Shell, SourceModule, Timespan, Unload, Workload, Write,
 };
 
 impl Describe for Workload {
@@ -157,7 +157,7 @@ impl Describe for EnabledFunctions {
 
 impl Describe for Shell {
     fn describe(&self) -> String {
-        let Shell { sh, workloads, programs, env, exit, stdout, stderr } = self;
+        let Shell { sh, workloads, programs, dkms, systemtap, env, exit, stdout, stderr } = self;
         let lines = sh.as_str().lines().count();
         let script = if lines > 1 { format!("a script of {lines} lines") } else { quoted(sh.as_str()) };
         let mut told = format!("runs {script} in the userland's shell");
@@ -168,6 +168,15 @@ impl Describe for Shell {
             workloads.iter().chain(programs.keys()).map(|name| &**name).collect::<Vec<_>>();
         if !beside.is_empty() {
             told += &format!("; it calls {}", code(beside));
+        }
+        for (package, Dkms { config: _, define: _, without }) in dkms {
+            told += &format!("; it has the modules of the package `{package}`");
+            if !without.is_empty() {
+                told += &format!(" except {}", code(without.iter().map(|name| &**name)));
+            }
+        }
+        if !systemtap.is_empty() {
+            told += &format!("; SystemTap compiles {}", code(systemtap.keys().map(|name| &**name)));
         }
         told + &environment(env) + &checks([("its stdout", stdout.as_ref()), ("its stderr", stderr.as_ref())])
     }

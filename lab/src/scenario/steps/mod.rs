@@ -21,7 +21,7 @@ pub use patched_text::{
 };
 pub use program::{CFile, Program, SourceProgram};
 pub use rejects::{Errors, PointedAt, Rejects};
-pub use shell::{Crash, CrashCommand, Script, Shell};
+pub use shell::{Crash, CrashCommand, Dkms, Script, Shell};
 pub use value_path::ValuePath;
 
 use super::{

@@ -3,7 +3,8 @@
 use crate::scenario::{
     TextCheck,
     read::scalar::{FromText, from_text},
-    values::names::{Line, ProgramName},
+    values::names::{ConfigSymbol, EventName, Line, ModuleName, ProgramName},
+    whole::PackageName,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,6 +25,16 @@ pub struct Shell {
     /// libraries must be part of the userland.
     #[serde(default)]
     pub programs: BTreeMap<ProgramName, Vec<ProgramName>>,
+    /// Debian packages of module sources, as for dkms(8), whose modules the script loads as
+    /// `${shared}/MODULE.ko`. The version is that of the userland's suite. If one of its files does not
+    /// compile for a kernel, the scenario is unsupported there.
+    #[serde(default)]
+    pub dkms: BTreeMap<PackageName, Dkms>,
+    /// SystemTap scripts by module name, compiled for the kernel by the `stap` of the userland's suite.
+    /// The script runs one as `staprun ${shared}/MODULE.ko`. If the generated C does not compile for a
+    /// kernel, the scenario is unsupported there.
+    #[serde(default)]
+    pub systemtap: BTreeMap<ModuleName, Script>,
     /// Environment variables, in addition to those of the guest.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -36,6 +47,21 @@ pub struct Shell {
     /// Checks its stderr.
     #[serde(default)]
     pub stderr: Option<TextCheck>,
+}
+
+/// How the modules of a package are built.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dkms {
+    /// Configuration symbols that make is called with, each as `m`: those in the `MAKE` of its dkms.conf.
+    #[serde(default)]
+    pub config: Vec<ConfigSymbol>,
+    /// Macros that the compiler defines, empty, for sources that do not build in some configuration.
+    #[serde(default)]
+    pub define: Vec<EventName>,
+    /// Modules not to build, which its makefiles name as `MODULE.o`.
+    #[serde(default)]
+    pub without: Vec<ModuleName>,
 }
 
 /// Runs commands of the crash utility on the running kernel. All steps of this kind share one session.

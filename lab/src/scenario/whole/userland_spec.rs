@@ -6,7 +6,7 @@ use crate::scenario::read::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 /// Maximum number of packages that one scenario may add.
 const PACKAGES_MAX: usize = 50;
@@ -53,6 +53,12 @@ macro_rules! name {
                     return Err(format!("`{}`, expected {}", text.escape_debug(), $expected));
                 }
                 Ok($name(text.to_owned()))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
             }
         }
 
