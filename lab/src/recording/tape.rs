@@ -84,12 +84,14 @@ impl<'a> Traced<'a> {
     }
 
     /// Leaves events in the buffer until the last step, except before a step that may clear it, if the
-    /// scenario compares the kernel's text of them, or if its tracer keeps those of the maximum latency: what was
-    /// read before the exchange is missing there.
+    /// scenario compares the kernel's text of them, if its tracer keeps those of the maximum latency, since what was
+    /// read before the exchange is missing there, or if it has no trace and the buffer is that of its scripts.
     pub(super) fn keep(&mut self, scenario: &Scenario) {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
-        self.keeps = scenario.compares_kernel_text() || has_maximum;
+        let has_scripts = scenario.steps.iter().any(|step| matches!(step.value, Step::Shell(_)));
+        let is_of_scripts = has_scripts && scenario.trace == TraceSetup::default();
+        self.keeps = scenario.compares_kernel_text() || has_maximum || is_of_scripts;
     }
 
     /// Returns the number of events of each CPU of a tracing instance that are stored.
