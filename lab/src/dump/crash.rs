@@ -16,6 +16,7 @@ use crate::{
     scenario::UserlandSpec,
 };
 use anyhow::{Context, Error, Result, bail};
+use fs_err as fs;
 use protocol::{Reply, Request};
 use std::{
     path::{Path, PathBuf},
@@ -60,7 +61,7 @@ pub fn by_crash(lab: &Lab, found: &FoundDump) -> Result<CrashReport> {
     let place = tempfile::tempdir_in(lab.cache.directory("crash")?)?;
     let _task = lab.progress.task("reading the dump with crash in a guest", None);
     let spec = machine_spec(&kernel, &guest)?;
-    let shared = |_: &Path| Ok(shared(found));
+    let shared = |_: &Path| shared(found, &kernel.release);
     let mut machine = boot_userland(&spec, &wanted, (&kernel, &guest), place.path(), shared)?;
     let mut empty = empty_ring_buffer(&mut machine)?;
     let mut session = Session::start(&mut machine, &kernel.version)?;
@@ -77,15 +78,25 @@ pub fn by_crash(lab: &Lab, found: &FoundDump) -> Result<CrashReport> {
     Ok(CrashReport { answers, trace })
 }
 
-/// Returns the files to share: dump, kernel and modules. Of several builds of a module, the newest.
-fn shared(found: &FoundDump) -> Vec<(String, PathBuf)> {
+/// Returns the files to share: dump, kernel and modules. Of several builds of a module for kernels of this
+/// release, the newest.
+fn shared(found: &FoundDump, release: &str) -> Result<Vec<(String, PathBuf)>> {
     let dump = &found.dump;
-    let newest = |(name, paths): (&String, &Vec<PathBuf>)| {
-        let built = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
-        Some((format!("{name}.ko"), paths.iter().max_by_key(|path| built(path))?.clone()))
-    };
-    let own = [(VMCORE.to_owned(), dump.vmcore.clone()), (VMLINUX.to_owned(), dump.vmlinux.clone())];
-    dump.modules.iter().filter_map(newest).chain(own).collect()
+    let mut shared =
+        vec![(VMCORE.to_owned(), dump.vmcore.clone()), (VMLINUX.to_owned(), dump.vmlinux.clone())];
+    let vermagic = format!("vermagic={release} ");
+    for (name, paths) in &dump.modules {
+        let mut newest = None;
+        for path in paths {
+            let built = path.metadata()?.modified()?;
+            let is_newer = newest.is_none_or(|(newest, _)| built > newest);
+            if is_newer && memchr::memmem::find(&fs::read(path)?, vermagic.as_bytes()).is_some() {
+                newest = Some((built, path));
+            }
+        }
+        shared.extend(newest.map(|(_, path)| (format!("{name}.ko"), path.clone())));
+    }
+    Ok(shared)
 }
 
 /// Returns an empty ring buffer with the formats of this kernel, from a guest that runs it.

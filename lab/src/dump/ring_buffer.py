@@ -160,10 +160,10 @@ def sub_buffers(prog, buffer, size, most):
 
 
 def data_size(prog, buffer):
-    if has_member(buffer, "subbuf_size"):
-        return buffer.subbuf_size.value_()
     # Before 6.8 a sub-buffer is a page.
-    return prog["PAGE_SIZE"].value_() - prog.type("struct buffer_data_page").member("data").offset
+    order = buffer.subbuf_order.value_() if has_member(buffer, "subbuf_order") else 0
+    header = prog.type("struct buffer_data_page").member("data").offset
+    return (prog["PAGE_SIZE"].value_() << order) - header
 
 
 def comms(prog):
@@ -239,7 +239,8 @@ def ring_buffer(prog):
     trace = prog["global_trace"].array_buffer.buffer
     size = data_size(prog, trace)
     start = prog.type("struct buffer_data_page").member("data").offset
-    cpus = trace.cpus.value_()
+    # Newer stable kernels, such as 6.12.117, do not keep the number.
+    cpus = (trace.cpus if has_member(trace, "cpus") else prog["nr_cpu_ids"]).value_()
     most = max(1, SUB_BUFFERS_MAX // max(1, cpus))
     pages = []
     for cpu in range(min(cpus, SUB_BUFFERS_MAX)):
