@@ -9,6 +9,7 @@
 //! | `text` | compares it with the output of the preceding `sh` block, ignoring times, addresses and paths; a line `…` matches any lines, `[…]` anything within a line |
 //! | `yaml`, `c` or `make`, and a path | writes the file |
 //! | `console` | nothing: commands that create a checkout |
+//! | `yaml` | nothing: a part of a file |
 
 use lab::host::process::write_program;
 use regex::Regex;
@@ -200,7 +201,7 @@ fn follow(page: &str) -> (usize, usize) {
                 compared += 1;
             }
             ["yaml" | "c" | "make", path] => checkout.write(path, &block.body),
-            ["console"] => {}
+            ["console" | "yaml"] => {}
             _ => panic!("{at}: unknown kind of block"),
         }
     }
