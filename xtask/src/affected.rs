@@ -46,11 +46,15 @@ pub(crate) struct RunAffected {
 }
 
 impl RunAffected {
+    /// Returns the tree whose changes count.
+    fn tree<'a>(&'a self, kernel_tree: Option<&'a Path>) -> Option<&'a Path> {
+        self.module_tree.as_deref().or(kernel_tree)
+    }
+
     /// Returns what changed, for `--affected`, given the `--kernel-tree`.
     pub(crate) fn change(&self, kernel_tree: Option<&Path>) -> Result<Option<Change>> {
         let Some(since) = &self.affected else { return Ok(None) };
-        let tree = self.module_tree.as_deref().or(kernel_tree);
-        let tree = tree.ok_or_else(|| {
+        let tree = self.tree(kernel_tree).ok_or_else(|| {
             Usage("--affected looks for changes in a tree: add --kernel-tree or --module-tree PATH".into())
         })?;
         let changes = changes_since(tree, since).map_err(|error| Usage(format!("{error:#}")))?;
@@ -62,12 +66,9 @@ impl RunAffected {
 
     /// Runs `once` again whenever what changed in the tree changes, with `--watch`. Returns only after an error.
     pub(crate) fn each_save(&self, kernel_tree: Option<&Path>, once: impl Fn() -> Result<u8>) -> Result<u8> {
-        let (Some(since), Some(tree)) = (&self.affected, self.module_tree.as_deref().or(kernel_tree)) else {
+        let (true, Some(since), Some(tree)) = (self.watch, &self.affected, self.tree(kernel_tree)) else {
             return once();
         };
-        if !self.watch {
-            return once();
-        }
         // What is saved during a run counts, too.
         let saves = Watch::on(tree)?;
         loop {

@@ -99,6 +99,9 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
     Ok(Guest { agent, initramfs, workloads, own_workloads, modules, programs, userlands, selftests, plugin })
 }
 
+/// The workload that mounts a userland with modules.
+const USERLAND_INIT: &str = "userland-init";
+
 impl Guest {
     /// Returns the guest with the workloads that the scenario brings, built if necessary, and with [`BUSYBOX`] if
     /// that runs its scripts. A workload that it brings hides one of `guest/workloads` of the same name.
@@ -128,6 +131,16 @@ impl Guest {
         }
         initramfs::with_modules(self.userlands.cache(), &self.agent, &modules)
     }
+
+    /// Returns the initramfs that mounts a userland, if this kernel needs modules for that.
+    pub(crate) fn userland_initramfs(&self, kernel: &Kernel) -> Result<Option<PathBuf>> {
+        let modules = kernel.userland_modules()?;
+        if modules.is_empty() {
+            return Ok(None);
+        }
+        let Some(init) = self.workloads.get(USERLAND_INIT) else { bail!("no workload `{USERLAND_INIT}`") };
+        initramfs::with_modules(self.userlands.cache(), init, &modules).map(Some)
+    }
 }
 
 /// Checks the sources of the modules and workloads that a scenario brings, as far as no build is necessary.
@@ -146,21 +159,6 @@ pub fn check_sources(scenario: &Scenario) -> Result<()> {
             .with_context(|| format!("cannot read the workload `{}`", file.display()))?;
     }
     Ok(())
-}
-
-/// The workload that mounts a userland with modules.
-const USERLAND_INIT: &str = "userland-init";
-
-impl Guest {
-    /// Returns the initramfs that mounts a userland, if this kernel needs modules for that.
-    pub(crate) fn userland_initramfs(&self, kernel: &Kernel) -> Result<Option<PathBuf>> {
-        let modules = kernel.userland_modules()?;
-        if modules.is_empty() {
-            return Ok(None);
-        }
-        let Some(init) = self.workloads.get(USERLAND_INIT) else { bail!("no workload `{USERLAND_INIT}`") };
-        initramfs::with_modules(self.userlands.cache(), init, &modules).map(Some)
-    }
 }
 
 /// Returns an initramfs whose /init is the workload `name`: a guest without an agent.

@@ -87,8 +87,9 @@ impl OwnWorkloads {
         let entry = self.lab.cache.entry("workloads", &key.finish(name), waiting, |into| {
             let _task = self.lab.progress.task(format!("building the workload {name}"), None);
             let copy = into.join("build");
-            let shared = shared.iter().map(|(header, text)| (Path::new(header).with_extension("h"), text));
-            sources::write(&shared.map(|(path, text)| (path, text.clone())).collect(), &copy)?;
+            let shared = shared.iter();
+            let shared = shared.map(|(header, text)| (Path::new(header).with_extension("h"), text.clone()));
+            sources::write(&shared.collect(), &copy)?;
             sources::write(&files, &copy)?;
             let program = into.join(name);
             // The copy's path differs each time, and means nothing to anyone.

@@ -89,8 +89,7 @@ impl<'a> Traced<'a> {
     pub(super) fn keep(&mut self, scenario: &Scenario) {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
-        let has_scripts = scenario.steps.iter().any(|step| matches!(step.value, Step::Shell(_)));
-        let is_of_scripts = has_scripts && scenario.trace == TraceSetup::default();
+        let is_of_scripts = scenario.shells().next().is_some() && scenario.trace == TraceSetup::default();
         self.keeps = scenario.compares_kernel_text() || has_maximum || is_of_scripts;
     }
 

@@ -3,8 +3,7 @@
 //! The list must be accurate, like that of the selftests: a listed scenario must fail, and the reason
 //! must contain the listed text. It may be unsupported if the entry is that of another kernel, which
 //! `bugs_of` names; on a tree that replaces the kernel's source, or on a later version than `bugs_as_of`, it
-//! may pass as well, with a note. Callers that need
-//! the plain result, such as a bisection, do not use this module.
+//! may pass as well, with a note. Callers that need the plain result, such as a bisection, do not use this module.
 
 use crate::{
     kernel::KernelSpec,

@@ -327,7 +327,7 @@ impl Scenario {
         self.shells().flat_map(|step| &step.programs)
     }
 
-    /// Returns the steps that run a script in its userland.
+    /// Returns the steps that run a script.
     pub(crate) fn shells(&self) -> impl Iterator<Item = &Shell> {
         self.steps.iter().filter_map(|step| match &step.value {
             Step::Shell(step) => Some(step),
@@ -342,8 +342,7 @@ impl Scenario {
 
     /// Returns whether its scripts are run by busybox, because it has no userland.
     pub fn needs_busybox(&self) -> bool {
-        let scripts = |step: &Written<Step>| matches!(step.value, Step::Shell(_));
-        self.userland.is_none() && self.steps.iter().any(scripts)
+        self.userland.is_none() && self.shells().next().is_some()
     }
 
     /// Returns the modules to build for it.
