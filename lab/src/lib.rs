@@ -34,4 +34,4 @@ pub mod verdict;
 pub mod words;
 mod yaml;
 
-pub use context::Lab;
+pub use context::{Lab, lay_out};

@@ -7,7 +7,7 @@ use lab::{
     Lab,
     dump::{self, FoundDump, Reader, RingBuffer, Section},
     host::drgn::Drgn,
-    words::printable,
+    words::{called, printable},
 };
 use std::{
     collections::VecDeque,
@@ -111,7 +111,7 @@ impl Crash {
         })?;
         println!("the last {} of {count} events in the ring buffer:", last.len());
         last.iter().for_each(|line| println!("{line}"));
-        println!("all events: cargo xtask lab trace {}", path.display());
+        println!("all events: {} {}", called("cargo xtask lab trace"), path.display());
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::exit;
 use anyhow::Result;
-use lab::host::prerequisites::doctor;
+use lab::{host::prerequisites::doctor, words::called};
 
 pub(crate) fn run() -> Result<u8> {
     let checks = doctor();
@@ -15,9 +15,8 @@ pub(crate) fn run() -> Result<u8> {
         println!("{mark:8}  {check}");
     }
     let ready = checks.iter().all(|check| check.ok || !check.required);
-    println!(
-        "\n{}",
-        if ready { "this machine is ready" } else { "`cargo xtask lab run --yes` installs what is missing" }
-    );
+    let next =
+        if ready { "this machine is ready" } else { "`cargo xtask lab run --yes` installs what is missing" };
+    println!("\n{}", called(next));
     Ok(if ready { exit::SUCCESS } else { exit::LAB })
 }

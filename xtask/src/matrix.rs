@@ -9,6 +9,7 @@ use lab::{
     host::prerequisites::Need,
     kernel::{self, Identity, prune},
     results::Times,
+    words::called,
     run::{
         default_jobs,
         fleet::{self, Job, Split, shell_words},
@@ -127,7 +128,7 @@ struct Plan<'a> {
 impl Plan<'_> {
     fn for_people(&self) {
         for job in &self.jobs {
-            println!("{:>5} s  cargo xtask lab run {}", job.seconds, self.arguments(job));
+            println!("{:>5} s  {} {}", job.seconds, called("cargo xtask lab run"), self.arguments(job));
         }
         for identity in &self.identities {
             println!("\n{}, with the cache key {}:", identity.name, identity.key);

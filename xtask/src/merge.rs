@@ -12,7 +12,7 @@ use lab::{
         Delta, MergeError, Merged, Results, ScenarioResult, Status, merge, put, put_new, runs_below, since,
         stored_results,
     },
-    words::printable,
+    words::{called, printable},
 };
 use std::{
     io::Write,
@@ -96,10 +96,10 @@ impl Merge {
 fn reproducer(result: &ScenarioResult, directory: &Path) -> String {
     let file = directory.join(&result.directory).join(FILE);
     if !result.directory.is_empty() && file.is_file() {
-        return format!("cargo xtask lab repro {}", file.display());
+        return format!("{} {}", called("cargo xtask lab repro"), file.display());
     }
     let name = regex::escape(&result.name).replace("\\-", "-");
-    format!("cargo xtask lab run --kernel {} --filter '^{name}$'", result.kernel)
+    format!("{} --kernel {} --filter '^{name}$'", called("cargo xtask lab run"), result.kernel)
 }
 
 /// A failure fails every report until it is fixed, or listed as a known bug.

@@ -4,7 +4,10 @@ use crate::{Usage, exit, scenarios};
 use anyhow::Result;
 use clap::Args;
 use fs_err::{self as fs, File};
-use lab::scenario::{self, Template};
+use lab::{
+    scenario::{self, Template},
+    words::called,
+};
 use std::{
     env,
     io::{ErrorKind, Write},
@@ -59,7 +62,7 @@ impl New {
         file.write_all(text.as_bytes())?;
         let here = env::current_dir().unwrap_or_default();
         let shown = path.strip_prefix(&here).unwrap_or(&path);
-        println!("wrote {}\nrun it: cargo xtask lab run {}", shown.display(), self.name);
+        println!("wrote {}\nrun it: {} {}", shown.display(), called("cargo xtask lab run"), self.name);
         Ok(exit::SUCCESS)
     }
 }

@@ -20,6 +20,7 @@ use lab::{
         shard::Shard,
     },
     scenario::{self, Scenario, ScenarioFile},
+    words::called,
 };
 use regex::Regex;
 use std::{
@@ -172,10 +173,9 @@ impl Run {
         }
         println!("{}\nresults: {}", summary(&results), directory.display());
         if prepared.guest.plugin.is_some() {
+            let show = called("cargo xtask lab coverage");
             let run = directory.display();
-            println!(
-                "coverage: `cargo xtask lab coverage {run}`; `lab report` adds pages of the source to report.html"
-            );
+            println!("coverage: `{show} {run}`; `lab report` adds pages of the source to report.html");
         }
         Ok(code(&results))
     }
@@ -250,7 +250,8 @@ fn show_flakes(rates: &Rates) {
             // The rates remain valid.
             Err(error) => println!("cannot compare their traces: {error:#}"),
         }
-        println!("compare: cargo xtask lab trace diff {} {}", flake.passed.display(), flake.failed.display());
+        let compare = called("cargo xtask lab trace diff");
+        println!("compare: {compare} {} {}", flake.passed.display(), flake.failed.display());
     }
 }
 

@@ -10,7 +10,7 @@ use std::{io, path::Path};
 const MARK: &str = ".ftrace-lab-cache";
 
 const MARK_TEXT: &str =
-    "This is a cache of ftrace-lab. `cargo xtask lab cache --keep` removes what is in it.\n";
+    "This is a cache of ftrace-lab. `lab cache --keep` removes what is in it.\n";
 
 /// Tells backup programs that the directory is a cache.
 const TAG: &str = "CACHEDIR.TAG";
@@ -19,7 +19,7 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
                         # This is a cache of ftrace-lab; see https://bford.info/cachedir/.\n";
 
 /// Everything that the lab creates in its cache, apart from the mark.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "actionlint",
     "agent",
     "agent-target",
@@ -34,6 +34,7 @@ const NAMES: [&str; 31] = [
     "drgn",
     "drgn-history",
     "initramfs",
+    "installed",
     "locks",
     "modules",
     "plugin",

@@ -2,7 +2,7 @@
 
 use crate::{
     results::{Outcome, OutcomeStatus, Results, ScenarioResult, Status, TRACE, Verdict},
-    words::printable,
+    words::{called, printable},
 };
 use std::{
     env,
@@ -120,10 +120,10 @@ fn files(result: &ScenarioResult, directory: &Path) -> String {
     }
     if let Some(reproducer) = &result.reproducer {
         let path = directory.join(reproducer);
-        indent(&mut text, 2, &format!("reproduce: cargo xtask lab repro {}", path.display()));
+        indent(&mut text, 2, &format!("reproduce: {} {}", called("cargo xtask lab repro"), path.display()));
     }
     if directory.join(TRACE).is_file() {
-        indent(&mut text, 2, &format!("whole trace: cargo xtask lab trace {}", directory.display()));
+        indent(&mut text, 2, &format!("whole trace: {} {}", called("cargo xtask lab trace"), directory.display()));
     }
     text
 }

@@ -9,7 +9,7 @@ use crate::{
     kernel,
     results::Host,
     scenario::{ModuleRef, Scenario, ScenarioError, is_name},
-    words::stays_inside,
+    words::{called, stays_inside},
     yaml::{self, within_budget},
 };
 use anyhow::{Context, Result};
@@ -180,7 +180,8 @@ impl Reproducer {
         let yaml = yaml.replacen(&format!("\n{FILES}: {{}}\n"), &format!("\n{files}"), 1);
         Ok(format!(
             "# A failure of ftrace-lab with everything needed to reproduce it:\n\
-             # cargo xtask lab repro FILE. Read it first: the code it contains is built and run.\n{yaml}"
+             # {} FILE. Read it first: the code it contains is built and run.\n{yaml}",
+            called("cargo xtask lab repro")
         ))
     }
 

@@ -1,6 +1,7 @@
 //! Templates for new scenarios: each passes unchanged, and comments explain its parts.
 
 use super::{Scenario, ScenarioError, file::is_name};
+use crate::words::called;
 use std::path::Path;
 
 /// The subject of a new scenario.
@@ -47,7 +48,7 @@ impl Template {
         }
         let text = self.text(&"../".repeat(name.matches('/').count()), function, name);
         Scenario::parse(path, &text)?;
-        Ok(text)
+        Ok(called(&text).into_owned())
     }
 
     fn text(&self, up: &str, function: &str, name: &str) -> String {

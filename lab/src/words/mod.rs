@@ -1,9 +1,12 @@
-//! Text functions for every layer: the nearest known name, paths that stay inside, excerpts, hexadecimal digits.
+//! Text functions for every layer: the nearest known name, paths that stay inside, excerpts, hexadecimal digits,
+//! and how the lab is called.
 
+mod called;
 mod nearest;
 mod path;
 mod strings;
 
+pub use called::{called, is_installed, set_installed};
 pub(crate) use nearest::{nearest, nearest_is, unknown};
 pub(crate) use path::stays_inside;
 pub use strings::printable;

@@ -4,15 +4,15 @@
 //! is cargo's command line and not the program's, each script also wraps cargo's own completion, and
 //! passes it everything except `cargo xtask`.
 
-use crate::{Arguments, exit, root, scenarios as directory};
+use crate::{exit, root, scenarios as directory};
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::{
     CompleteEnv,
     engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter},
     env::Shells,
 };
-use lab::{kernel, scenario};
+use lab::{kernel, scenario, words::is_installed};
 use std::{env, ffi::OsStr, io};
 
 /// The environment variable that marks a completion request.
@@ -24,8 +24,8 @@ const VARIABLE: &str = "COMPLETE";
     source <(cargo xtask completions bash)       in bash; in ~/.bashrc, cd to the checkout first\n  \
     source <(cargo xtask completions zsh)        in zsh, after compinit\n  \
     cargo xtask completions fish | source        in fish\n\n\
-    A script calls the program in target/ of this checkout, and builds nothing. It passes `cargo` commands other \
-    than `xtask` to cargo's own completion, which must be loaded first to be used.")]
+    A script calls the program itself, and builds nothing. That of `cargo xtask` passes other commands of cargo to \
+    cargo's own completion, which must be loaded first to be used.")]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,
@@ -49,7 +49,11 @@ impl Completions {
         let shell = shells.completer(name).with_context(|| format!("no completions for `{name}`"))?;
         let program = env::current_exe().context("cannot determine the path of this program")?;
         let program = program.to_str().context("the path of this program is not UTF-8")?;
-        shell.write_registration(VARIABLE, "xtask", "xtask", program, &mut io::stdout())?;
+        let command = if is_installed() { "ftrace-lab" } else { "xtask" };
+        shell.write_registration(VARIABLE, command, command, program, &mut io::stdout())?;
+        if is_installed() {
+            return Ok(exit::SUCCESS);
+        }
         // This escapes quotes in the path for all three shells.
         let quoted = format!("'{}'", program.replace('\'', "'\\''"));
         print!("{}", behind_cargo.replace("PROGRAM", &quoted));
@@ -57,9 +61,14 @@ impl Completions {
     }
 }
 
-/// Answers a completion request and exits; returns if there is none.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Arguments::command).var(VARIABLE).bin("xtask").complete();
+/// Returns whether a shell requests completions.
+pub(crate) fn is_asked() -> bool {
+    env::var_os(VARIABLE).is_some()
+}
+
+/// Answers a completion request for the command `name` and exits; returns if there is none.
+pub(crate) fn answer(name: &'static str, command: impl Fn() -> Command) {
+    CompleteEnv::with_factory(command).var(VARIABLE).bin(name).complete();
 }
 
 /// Completes names of scenarios and paths of files.

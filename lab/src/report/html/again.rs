@@ -1,18 +1,18 @@
 //! The command that reruns a scenario.
 
-use crate::results::ScenarioResult;
+use crate::{results::ScenarioResult, words::called};
 
 /// Returns the command: from the reproducer if there is one, else by name. `RUN` stands for the run's
 /// directory, which the reader of a report may have moved.
 pub(super) fn again(result: &ScenarioResult) -> String {
     match &result.reproducer {
         Some(file) => {
-            format!("cargo xtask lab repro {}", quoted(&format!("RUN/{}/{file}", result.directory)))
+            format!("{} {}", called("cargo xtask lab repro"), quoted(&format!("RUN/{}/{file}", result.directory)))
         }
         None => {
             let name = regex::escape(&result.name).replace("\\-", "-");
             let kernel = quoted(&result.kernel);
-            format!("cargo xtask lab run --kernel {kernel} --filter '^{name}$'")
+            format!("{} --kernel {kernel} --filter '^{name}$'", called("cargo xtask lab run"))
         }
     }
 }

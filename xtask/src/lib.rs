@@ -1,0 +1,341 @@
+//! The command line, of the checkout as `cargo xtask …` and installed as `ftrace-lab …`: parses it and prints;
+//! everything else lives in `lab`.
+
+mod affected;
+mod bench;
+mod bisect;
+mod build;
+mod cache;
+mod check;
+mod ci;
+mod complete;
+mod coverage;
+mod crash;
+mod diff;
+mod doctor;
+mod explain;
+mod fuzz;
+mod gdb;
+mod judge;
+mod list;
+mod matrix;
+mod merge;
+mod minimize;
+mod mutants;
+mod new;
+mod place;
+mod report;
+mod repro;
+mod resolve;
+mod run;
+mod schema;
+mod setup;
+mod shell;
+mod trace;
+mod trust;
+
+use anyhow::{Result, anyhow};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::StyledStr};
+use lab::{
+    bisect::BisectError,
+    host::{interrupt, workflow::StoppedCommands},
+    kernel::SpecError,
+    machine::boot_if_child,
+    mutants::MutantError,
+    reproducer::ReproError,
+    scenario::ScenarioError,
+    words::{called, printable, set_installed},
+};
+use std::{fmt, panic, path::PathBuf, process::ExitCode};
+
+/// ftrace-lab: does ftrace still work on the kernels that matter?
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = BEGIN)]
+struct OfCheckout {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Does ftrace still work on the kernels that matter?
+#[derive(Parser)]
+#[command(name = "ftrace-lab", version, after_help = BEGIN)]
+struct Installed {
+    #[command(subcommand)]
+    verb: InstalledVerb,
+}
+
+/// First commands for a new user, and the common exit codes.
+const BEGIN: &str = "Start here:\n  \
+    cargo xtask doctor                                check the prerequisites of this host\n  \
+    cargo xtask lab run --yes probes/eventfd-write    run one scenario; the first run builds a kernel\n  \
+    cargo xtask lab explain probes/eventfd-write      describe what it does\n  \
+    cargo xtask lab new first/mine                    create your own\n\n\
+    docs/tutorial.md continues from there.\n\n\
+    Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
+                          2 usage error or invalid file, 3 the lab itself failed.";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run scenarios on kernels; inspect, reproduce and bisect the results
+    #[command(subcommand, after_help = BEGIN)]
+    Lab(Box<LabOfCheckout>),
+    /// Show every prerequisite, its version, and whether it is sufficient
+    #[command(after_help = "Example:\n  cargo xtask doctor")]
+    Doctor,
+    /// Build everything and run all tests: unit tests, then every scenario on the default kernel
+    Test(ci::Test),
+    Ci(ci::Ci),
+    /// Run one of the lab's benchmarks
+    Bench(bench::Bench),
+    Fuzz(fuzz::Fuzz),
+    Mutants(mutants::Mutants),
+    Completions(complete::Completions),
+}
+
+#[derive(Subcommand)]
+enum InstalledVerb {
+    #[command(flatten)]
+    Lab(Box<Lab>),
+    /// Show every prerequisite, its version, and whether it is sufficient
+    #[command(after_help = "Example:\n  cargo xtask doctor")]
+    Doctor,
+    Completions(complete::Completions),
+}
+
+#[derive(Subcommand)]
+enum LabOfCheckout {
+    #[command(flatten)]
+    Lab(Lab),
+    Schema(schema::Schema),
+}
+
+#[derive(Subcommand)]
+enum Lab {
+    Run(run::Run),
+    List(list::List),
+    New(new::New),
+    Explain(explain::Explain),
+    Check(check::Check),
+    Kernels(list::Kernels),
+    Build(build::Build),
+    Diff(diff::Diff),
+    Bisect(Box<bisect::Bisect>),
+    Judge(judge::Judge),
+    Coverage(coverage::Coverage),
+    Affected(affected::Show),
+    Matrix(matrix::Matrix),
+    Merge(merge::Merge),
+    Report(report::Report),
+    Repro(repro::Repro),
+    Minimize(minimize::Minimize),
+    Cache(cache::Show),
+    Trace(trace::Print),
+    Crash(crash::Crash),
+    Shell(shell::Shell),
+    Gdb(gdb::Gdb),
+    Resolve(resolve::Resolve),
+}
+
+impl Verb {
+    /// Returns whether its output is data for a program, with nothing of a guest in it.
+    fn prints_data(&self) -> bool {
+        match self {
+            Verb::Lab(verb) => match &**verb {
+                LabOfCheckout::Lab(verb) => verb.prints_data(),
+                LabOfCheckout::Schema(_) => true,
+            },
+            Verb::Completions(_) | Verb::Bench(_) => true,
+            Verb::Fuzz(verb) => verb.list,
+            Verb::Doctor | Verb::Test(_) | Verb::Ci(_) | Verb::Mutants(_) => false,
+        }
+    }
+
+    fn run(self) -> Result<u8> {
+        match self {
+            Verb::Lab(verb) => match *verb {
+                LabOfCheckout::Lab(verb) => verb.run(),
+                LabOfCheckout::Schema(verb) => verb.run(),
+            },
+            Verb::Doctor => doctor::run(),
+            Verb::Test(verb) => verb.run(),
+            Verb::Ci(verb) => verb.run(),
+            Verb::Bench(verb) => verb.run(),
+            Verb::Fuzz(verb) => verb.run(),
+            Verb::Mutants(verb) => verb.run(),
+            Verb::Completions(verb) => verb.run(),
+        }
+    }
+}
+
+impl InstalledVerb {
+    fn prints_data(&self) -> bool {
+        match self {
+            InstalledVerb::Lab(verb) => verb.prints_data(),
+            InstalledVerb::Doctor => false,
+            InstalledVerb::Completions(_) => true,
+        }
+    }
+
+    fn run(self) -> Result<u8> {
+        match self {
+            InstalledVerb::Lab(verb) => verb.run(),
+            InstalledVerb::Doctor => doctor::run(),
+            InstalledVerb::Completions(verb) => verb.run(),
+        }
+    }
+}
+
+impl Lab {
+    fn prints_data(&self) -> bool {
+        matches!(self, Lab::List(_) | Lab::Kernels(_) | Lab::Matrix(_))
+    }
+
+    fn run(self) -> Result<u8> {
+        match self {
+            Lab::Run(verb) => verb.run(),
+            Lab::List(verb) => verb.run(),
+            Lab::New(verb) => verb.run(),
+            Lab::Explain(verb) => verb.run(),
+            Lab::Check(verb) => verb.run(),
+            Lab::Kernels(verb) => verb.run(),
+            Lab::Build(verb) => verb.run(),
+            Lab::Diff(verb) => verb.run(),
+            Lab::Bisect(verb) => verb.run(),
+            Lab::Matrix(verb) => verb.run(),
+            Lab::Cache(verb) => verb.run(),
+            Lab::Merge(verb) => verb.run(),
+            Lab::Report(verb) => verb.run(),
+            Lab::Repro(verb) => verb.run(),
+            Lab::Minimize(verb) => verb.run(),
+            Lab::Judge(verb) => verb.run(),
+            Lab::Coverage(verb) => verb.run(),
+            Lab::Affected(verb) => verb.run(),
+            Lab::Trace(verb) => verb.run(),
+            Lab::Crash(verb) => verb.run(),
+            Lab::Shell(verb) => verb.run(),
+            Lab::Gdb(verb) => verb.run(),
+            Lab::Resolve(verb) => verb.run(),
+        }
+    }
+}
+
+/// The documented exit codes.
+pub(crate) mod exit {
+    /// All passed, or there was nothing to run.
+    pub(crate) const SUCCESS: u8 = 0;
+    /// At least one scenario failed.
+    pub(crate) const FAILED: u8 = 1;
+    /// Usage error or invalid file.
+    pub(crate) const INVALID: u8 = 2;
+    /// The lab itself failed.
+    pub(crate) const LAB: u8 = 3;
+    /// A reproducer failed, but differently.
+    pub(crate) const DIFFERENT_FAILURE: u8 = 10;
+    /// A reproducer passed.
+    pub(crate) const PASSES: u8 = 11;
+    /// A reproducer's kernel lacks what its scenario requires.
+    pub(crate) const UNSUPPORTED: u8 = 12;
+}
+
+/// Runs `cargo xtask …` in the checkout at `root`.
+pub fn of_checkout(root: PathBuf) -> ExitCode {
+    boot_if_child();
+    place::set(root);
+    complete::answer("xtask", OfCheckout::command);
+    let arguments = OfCheckout::parse();
+    let prints_data = arguments.verb.prints_data();
+    ended(prints_data, || arguments.verb.run())
+}
+
+/// Runs `ftrace-lab …`, whose checkout is in the program: `files` has their names and contents.
+pub fn installed(files: &'static [(&'static str, &'static [u8])]) -> ExitCode {
+    boot_if_child();
+    set_installed();
+    let command = || as_called(Installed::command());
+    if complete::is_asked() && place::lay_out_checkout(files).is_ok() {
+        complete::answer("ftrace-lab", command);
+    }
+    let matches = command().get_matches();
+    let arguments = Installed::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    ended(arguments.verb.prints_data(), || {
+        place::lay_out_checkout(files)?;
+        arguments.verb.run()
+    })
+}
+
+/// Returns the command with examples as the user calls it.
+fn as_called(command: Command) -> Command {
+    let again = |text: Option<&StyledStr>| text.map(|text| called(&text.to_string()).into_owned());
+    let (about, after) = (again(command.get_about()), again(command.get_after_help()));
+    let command = match about {
+        Some(about) => command.about(about),
+        None => command,
+    };
+    let command = match after {
+        Some(after) => command.after_help(after),
+        None => command,
+    };
+    let help = |argument: Arg| match again(argument.get_help()) {
+        Some(help) => argument.help(help),
+        None => argument,
+    };
+    command.mut_args(help).mut_subcommands(as_called)
+}
+
+/// Runs a command, prints its error, and returns its exit code.
+fn ended(prints_data: bool, command: impl FnOnce() -> Result<u8>) -> ExitCode {
+    end_quietly_when_nobody_reads();
+    // Dropped last, after the error is printed.
+    let stopped = if prints_data { Ok(None) } else { StoppedCommands::begin() };
+    let ran = match &stopped {
+        Ok(_) => interrupt::install().map_err(Into::into).and_then(|()| command()),
+        Err(error) => Err(anyhow!("cannot stop the commands of the workflow: {error}")),
+    };
+    match ran {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {}", printable(called(&format!("{error:#}")).into_owned()));
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+/// `println!` panics when the reader of a pipe is gone, as in `lab list | head`. That is no bug to report.
+fn end_quietly_when_nobody_reads() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if !said.starts_with("failed printing to stdout: Broken pipe") {
+            report(panic);
+        }
+    }));
+}
+
+pub(crate) use place::{results, root, scenarios};
+
+/// A usage error, such as the name of something that does not exist.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::error::Error for Usage {}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Returns the exit code for an error: `INVALID` if a file or a name is wrong, otherwise `LAB`.
+fn code_of(error: &anyhow::Error) -> u8 {
+    let is_invalid = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<ScenarioError>()
+            || cause.is::<SpecError>()
+            || cause.is::<ReproError>()
+            || cause.is::<MutantError>()
+            || cause.is::<Usage>()
+            || cause.is::<BisectError>()
+    };
+    // A type that was attached as context is found only by `error.is`, not in the chain.
+    let invalid = error.is::<BisectError>() || error.chain().any(is_invalid);
+    if invalid { exit::INVALID } else { exit::LAB }
+}
