@@ -16,6 +16,7 @@ pub mod fit;
 pub mod guest;
 pub mod host;
 pub mod kernel;
+pub mod init;
 pub mod live;
 pub mod machine;
 pub mod mutants;

@@ -1,6 +1,12 @@
 //! `cargo xtask lab check`
 
-use crate::{complete, exit, root, scenarios, setup::Setup};
+use crate::{
+    complete, exit,
+    init::prepare_results,
+    place::{default_kernels, project, results_of},
+    root, scenarios,
+    setup::Setup,
+};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -20,8 +26,8 @@ use std::path::PathBuf;
     docs/scenarios.md describes every field of a scenario.\n\n\
     Exit codes: 0 all are valid (unsupported allowed); 2 at least one is invalid; 3 the lab itself failed.")]
 pub(crate) struct Check {
-    /// Scenario files, directories, or names such as probes/paths
-    #[arg(required = true, add = complete::scenarios())]
+    /// Scenario files, directories, or names such as probes/paths [default: all of scenarios/, and ftrace-lab.yaml]
+    #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
     /// Also check against this kernel, as for `lab run`; it is built if necessary (repeatable)
     #[arg(long, value_name = "NAME", add = complete::kernels())]
@@ -33,6 +39,9 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> Result<u8> {
         let found = scenario::find(&scenarios(), &self.paths)?;
+        // The project's file was read to find the scenarios; what is left is whether its kernels exist.
+        default_kernels()?;
+        project().map_or(Ok(()), |project| prepare_results(&results_of(project)))?;
         let kernels = self.kernels()?;
         let (mut valid, mut invalid, mut unsupported) = (0, 0, 0);
         for found in &found {

@@ -16,6 +16,7 @@ mod doctor;
 mod explain;
 mod fuzz;
 mod gdb;
+mod init;
 mod judge;
 mod list;
 mod matrix;
@@ -113,6 +114,7 @@ enum LabOfCheckout {
 enum Lab {
     Run(run::Run),
     List(list::List),
+    Init(init::Init),
     New(new::New),
     Explain(explain::Explain),
     Check(check::Check),
@@ -194,6 +196,7 @@ impl Lab {
         match self {
             Lab::Run(verb) => verb.run(),
             Lab::List(verb) => verb.run(),
+            Lab::Init(verb) => verb.run(),
             Lab::New(verb) => verb.run(),
             Lab::Explain(verb) => verb.run(),
             Lab::Check(verb) => verb.run(),
@@ -288,7 +291,7 @@ fn ended(prints_data: bool, command: impl FnOnce() -> Result<u8>) -> ExitCode {
     // Dropped last, after the error is printed.
     let stopped = if prints_data { Ok(None) } else { StoppedCommands::begin() };
     let ran = match &stopped {
-        Ok(_) => interrupt::install().map_err(Into::into).and_then(|()| command()),
+        Ok(_) => interrupt::install().and_then(|()| Ok(place::find_project()?)).and_then(|()| command()),
         Err(error) => Err(anyhow!("cannot stop the commands of the workflow: {error}")),
     };
     match ran {

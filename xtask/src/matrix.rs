@@ -1,6 +1,12 @@
 //! `cargo xtask lab matrix`
 
-use crate::{Usage, complete, exit, root, run::wanted, setup::Setup};
+use crate::{
+    Usage, complete, exit,
+    place::{default_kernels, project},
+    root,
+    run::wanted,
+    setup::Setup,
+};
 use anyhow::{Context, Result};
 use clap::Args;
 use fs_err::File;
@@ -29,10 +35,10 @@ const GITHUB_JOBS_MAX: usize = 256;
     cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 fewer kernels, shorter parts\n  \
     cargo xtask lab matrix --github --last report                for a workflow, with the last report")]
 pub(crate) struct Matrix {
-    /// Scenario files or directories [default: scenarios/]
+    /// Scenario files or directories [default: all of scenarios/]
     paths: Vec<PathBuf>,
     /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
-    /// (repeatable) [default: all]
+    /// (repeatable) [default: those of ftrace-lab.yaml, or all]
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// Plan only scenarios whose name matches this regular expression
@@ -60,7 +66,11 @@ pub(crate) struct Matrix {
 impl Matrix {
     pub(crate) fn run(self) -> Result<u8> {
         let all = ["all".to_owned()];
-        let kernels = kernel::choose(root(), if self.kernels.is_empty() { &all } else { &self.kernels })?;
+        let kernels = match (self.kernels.as_slice(), project()) {
+            ([], None) => kernel::choose(root(), &all)?,
+            ([], Some(_)) => default_kernels()?,
+            (named, _) => kernel::choose(root(), named)?,
+        };
         let (scenarios, _) = wanted(&self.paths, self.filter.as_ref(), false)?;
         let names: Vec<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
         let last = self.last.clone().filter(|last| {

@@ -1,7 +1,14 @@
 //! `cargo xtask lab run`
 
 use crate::{
-    Usage, affected::RunAffected, complete, coverage::keep_fewest, exit, results, root, scenarios,
+    Usage,
+    affected::RunAffected,
+    complete,
+    coverage::keep_fewest,
+    exit,
+    init::prepare_results,
+    place::{default_kernels, project, selected_scenarios},
+    results, root,
     setup::Setup,
 };
 use anyhow::Result;
@@ -19,7 +26,7 @@ use lab::{
         select::{Selection, failed, nested},
         shard::Shard,
     },
-    scenario::{self, Scenario, ScenarioFile},
+    scenario::{Scenario, ScenarioFile},
     words::called,
 };
 use regex::Regex;
@@ -49,11 +56,11 @@ use trace::{Trace, diff};
     Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage error or \
     invalid file, 3 the lab itself failed.")]
 pub(crate) struct Run {
-    /// Scenario files, directories, or names such as probes/paths [default: scenarios/]
+    /// Scenario files, directories, or names such as probes/paths [default: all of scenarios/]
     #[arg(add = complete::scenarios())]
     paths: Vec<PathBuf>,
     /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
-    /// (repeatable) [default: 6.12]
+    /// (repeatable) [default: those of ftrace-lab.yaml, or 6.12]
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
@@ -129,6 +136,7 @@ impl Run {
         if let Some(shard) = &shard {
             println!("shard {shard}: {} to run", selection.cases.len());
         }
+        project().map_or(Ok(()), |_| prepare_results(&self.results()))?;
         let lab = self.ensure(&selection)?;
         let tree = self.kernel_tree.as_deref();
         let kernels = match &change {
@@ -218,7 +226,7 @@ impl Run {
             let named: BTreeSet<_> = failed.iter().map(|(kernel, _)| kernel.clone()).collect();
             kernels = named.into_iter().collect();
         } else if kernels.is_empty() {
-            kernels.push(kernel::DEFAULT.to_owned());
+            kernels = default_kernels()?;
         }
         let mut selection = Selection::all(kernels, scenarios);
         if let Some(failed) = &failed {
@@ -273,7 +281,7 @@ pub(crate) fn wanted(
 
 /// Parses the scenarios below `paths` that match. No match is an error: nothing would be tested.
 pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<(ScenarioFile, Scenario)>> {
-    let mut scenarios = scenario::select(&scenarios(), paths)?;
+    let mut scenarios = selected_scenarios(paths)?;
     scenarios.retain(|(found, _)| filter.is_none_or(|filter| filter.is_match(&found.name)));
     if scenarios.is_empty() {
         return Err(Usage("no scenario matches; `cargo xtask lab list` shows all scenarios".into()).into());

@@ -149,7 +149,7 @@ impl Guest {
 /// They do not exist, lead out of their directory, or are too large.
 pub fn check_sources(scenario: &Scenario) -> Result<()> {
     for module in scenario.modules() {
-        if let ModuleRef::Source(path, _) = module {
+        if let ModuleRef::Source { directory: path, .. } = module {
             module_sources::foreign(&scenario.directory.join(&path))
                 .with_context(|| format!("cannot read the module `{}`", path.display()))?;
         }

@@ -132,7 +132,7 @@ impl Sources {
                         self.add("guest/modules", module_sources::own(&guest.join("modules"), &source)?);
                     }
                 }
-                ModuleRef::Source(path, _) => {
+                ModuleRef::Source { directory: path, .. } => {
                     let files = module_sources::foreign(&scenario.directory.join(path))?;
                     let name = self.new_name(&scenario.directory.join(path));
                     self.add(&name, files);

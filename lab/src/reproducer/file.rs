@@ -221,7 +221,7 @@ impl Reproducer {
             return Err("its scenario has a `matrix`, expected a single cell of it".into());
         }
         for wanted in scenario.modules() {
-            if let ModuleRef::Source(path, _) = wanted
+            if let ModuleRef::Source { directory: path, .. } = wanted
                 && !path.to_str().is_some_and(|path| is_inside(path) && path.starts_with(MODULES))
             {
                 let path = path.display().to_string();

@@ -5,19 +5,23 @@
 
 use super::{
     EnabledFunctions, Matrix, Part, Refusal, Scenario, ScenarioError, ScenarioFile, Step, Written, file,
-    values::names::ModuleName,
+    project, values::names::ModuleName,
 };
 use crate::yaml::{Mapping, Value};
 
-/// Returns the YAML of the scenario `found`, with its matrix expanded.
+/// Returns the YAML of the scenario `found`, with what its project shares and its matrix expanded.
 ///
 /// # Errors
 /// Like [`Scenario::load`]; also fails for a cell that the matrix does not have.
 pub fn stand_alone(found: &ScenarioFile) -> Result<String, ScenarioError> {
     let text = file::read(&found.path)?;
+    let failed = |message: &str| ScenarioError::of_file(&found.path, message);
+    let text = match project::complete(&found.path, &text)? {
+        Some((_, complete)) => complete,
+        None => text,
+    };
     let base = Scenario::parse(&found.path, &text)?;
     let Some(matrix) = &base.matrix else { return Ok(text) };
-    let failed = |message: &str| ScenarioError::of_file(&found.path, message);
     let cell = found.name.rsplit('/').next().unwrap_or_default();
     let order: Option<Vec<_>> = cell.split('.').map(|name| matrix.part(name)).collect();
     let order = order.ok_or_else(|| failed(&format!("its matrix has no cell `{cell}`")))?;

@@ -10,6 +10,7 @@ mod expand;
 mod expect;
 mod file;
 mod matrix;
+mod project;
 mod read;
 mod reference;
 mod semantic;
@@ -37,6 +38,7 @@ pub(crate) use expect::{comparison, condition};
 pub(crate) use file::is_name;
 pub use file::{ScenarioFile, find};
 pub use matrix::{Matrix, Orders, Part, Refusal, load_all, select};
+pub use project::{PROJECT_FILE, Project, project_schema};
 pub use read::ScenarioError;
 pub(crate) use read::{FromText, from_text};
 pub use reference::reference;
@@ -223,6 +225,12 @@ struct Document {
     expect: Vec<Expectation>,
 }
 
+/// Returns items with the text and the line with which they are written elsewhere.
+fn as_written<T>(written: Vec<Written<T>>, items: Vec<Written<T>>) -> Vec<Written<T>> {
+    let both = written.into_iter().zip(items);
+    both.map(|(written, item)| Written { value: item.value, ..written }).collect()
+}
+
 impl Scenario {
     /// Returns whether kernel parameters or a bootconfig may trace the boot.
     pub fn traces_boot(&self) -> bool {
@@ -234,7 +242,16 @@ impl Scenario {
     /// # Errors
     /// Fails if the file cannot be read, is larger than 1 MiB, or is not a well-formed scenario.
     pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
-        Scenario::parse(path, &file::read(path)?)
+        let source = file::read(path)?;
+        let scenario = Scenario::parse(path, &source)?;
+        let Some((project, text)) = project::complete(path, &source)? else { return Ok(scenario) };
+        let complete = Scenario::parse(path, &text)?;
+        let expect = [&scenario.expect, project.expectations()].concat();
+        Ok(Scenario {
+            steps: as_written(scenario.steps, complete.steps),
+            expect: as_written(expect, complete.expect),
+            ..complete
+        })
     }
 
     /// Parses `source` as the file at `path`, which need not exist.

@@ -11,11 +11,14 @@ pub(crate) mod sources;
 pub(crate) use found::{FoundModule, find_module};
 pub use found::{is_kernel_tree, source_name};
 
-use super::{STRIP_DEBUG, strip};
+use super::{STRIP_DEBUG, selftests::modules_below, strip};
 use crate::{
     cache::{Key, KeyBuilder},
     context::Lab,
-    host::beneath::{open_beneath, read_beneath},
+    host::{
+        beneath::{open_beneath, read_beneath},
+        process::Tool,
+    },
     kernel::{Kernel, complaints, module_name, modules_in, unpack_module},
     scenario::{ModuleRef, Scenario},
     words::nearest_is,
@@ -70,8 +73,9 @@ impl Modules {
             let module = match &wanted {
                 ModuleRef::Named(name) => self.find(kernel, name),
                 ModuleRef::Sample(path) => self.sample(kernel, path),
-                ModuleRef::Source(path, name) => {
-                    self.foreign(kernel, &scenario.directory.join(path), name.as_deref())
+                ModuleRef::Source { directory, name, build } => {
+                    let source = scenario.directory.join(directory);
+                    self.foreign(kernel, &source, name.as_deref(), build.as_deref())
                 }
             };
             Ok((wanted, module?))
@@ -125,22 +129,37 @@ impl Modules {
 
     fn build(&self, kernel: &Kernel, name: &str, source: &Path) -> Result<Module> {
         let files = sources::own(&self.sources, source)?;
-        let build = Build { kernel, source, within: name, label: LABEL, strict: true, name: Some(name) };
+        let build = Build {
+            kernel,
+            source,
+            within: name,
+            label: LABEL,
+            strict: true,
+            name: Some(name),
+            command: None,
+        };
         self.built(&build, name, &files)
     }
 
-    /// Builds the directory `source`. Compiler warnings are ignored.
-    fn foreign(&self, kernel: &Kernel, source: &Path, name: Option<&str>) -> Result<Module> {
+    /// Builds the directory `source`, by `command` instead of kbuild if there is one. Compiler warnings are
+    /// ignored.
+    fn foreign(
+        &self,
+        kernel: &Kernel,
+        source: &Path,
+        name: Option<&str>,
+        command: Option<&str>,
+    ) -> Result<Module> {
         let files = sources::foreign(source)?;
         let full = fs::canonicalize(source)?;
         let label = full.file_name().unwrap_or_default().to_string_lossy();
-        let build = Build { kernel, source, within: "", label: &label, strict: false, name };
+        let build = Build { kernel, source, within: "", label: &label, strict: false, name, command };
         self.built(&build, name.unwrap_or("module"), &files)
     }
 
     fn built(&self, build: &Build<'_>, called: &str, files: &Files) -> Result<Module> {
         let kernel = build.kernel;
-        let key = key(&kernel.modules_key, called, build.label, files);
+        let key = key(&kernel.modules_key, called, build.label, build.command, files);
         let waiting = || {
             self.lab
                 .progress
@@ -189,9 +208,12 @@ impl Modules {
     }
 }
 
-fn key(kernel: &str, name: &str, label: &str, files: &Files) -> Key {
+fn key(kernel: &str, name: &str, label: &str, command: Option<&str>, files: &Files) -> Key {
     let key = KeyBuilder::default().input("kernel", kernel).input("name", name);
     let mut key = key.input("label", label).input("layout", "3");
+    if let Some(command) = command {
+        key = key.input("command", command);
+    }
     for (path, data) in files {
         key = key.input(&path.to_string_lossy(), data);
     }
@@ -211,26 +233,30 @@ struct Build<'a> {
     strict: bool,
     /// The module to use, if the directory builds several.
     name: Option<&'a str>,
+    /// The command that builds it instead of kbuild.
+    command: Option<&'a str>,
 }
 
 impl Build<'_> {
-    /// Runs kbuild on the copy. `log` is outside of it: the code that is built could replace it.
+    /// Returns what builds the copy.
+    fn tool(&self, copy: &Path, directory: &str) -> Tool {
+        // The copy's path differs each time and must not appear in the module.
+        let flags = format!("KCFLAGS=-ffile-prefix-map={}={}", copy.display(), self.label);
+        match self.command {
+            Some(command) => self.kernel.shell(copy, command, &flags),
+            None => {
+                let make = self.kernel.make_module(copy).arg(format!("M={directory}"));
+                make.arg(flags).arg("modules").args(self.strict.then_some("W=1"))
+            }
+        }
+    }
+
+    /// Runs kbuild, or the command, on the copy. `log` is outside of it: the code that is built could replace it.
     fn make(&self, copy: &Path, log: &Path) -> Result<()> {
         let directory = copy.join(self.within);
         let directory = directory.to_string_lossy();
         let directory = directory.trim_end_matches('/');
-        let mut make = self
-            .kernel
-            .make_module(copy)
-            .arg(format!("M={directory}"))
-            // The copy's path differs each time and must not appear in the module.
-            .arg(format!("KCFLAGS=-ffile-prefix-map={}={}", copy.display(), self.label))
-            .arg("modules")
-            .log(log);
-        if self.strict {
-            make = make.arg("W=1");
-        }
-        let made = make.run();
+        let made = self.tool(copy, directory).log(log).run();
         let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
         // The compiler reports paths of the copy; show those of the source.
         let text = text.replace(directory, &self.source.to_string_lossy());
@@ -250,6 +276,9 @@ impl Build<'_> {
     /// Returns the module built from the copy: the requested one, or the only one. The list of modules and
     /// the module are whatever the code that was built wrote.
     fn made(&self, copy: &Path) -> Result<PathBuf> {
+        if self.command.is_some() {
+            return self.made_by_command(copy);
+        }
         let directory = copy.join(self.within);
         let order = read_beneath(&directory, "modules.order", ORDER_LIMIT_BYTES).unwrap_or_default();
         let order = String::from_utf8_lossy(&order);
@@ -270,6 +299,18 @@ impl Build<'_> {
         open_beneath(&directory, file).with_context(|| format!("`{source}` made an unusable module"))?;
         Ok(directory.join(file))
     }
+
+    /// Returns the module that the command built, wherever it is in the copy.
+    fn made_by_command(&self, copy: &Path) -> Result<PathBuf> {
+        let (source, command) = (self.source.display(), self.command.unwrap_or_default());
+        let made = modules_below(copy)?;
+        let is_wanted = |file: &&PathBuf| self.name.is_none_or(|name| module_name(file) == name);
+        match made.iter().filter(is_wanted).collect::<Vec<_>>().as_slice() {
+            [file] => Ok((*file).clone()),
+            [] => bail!("`{command}` made no `{}.ko` in `{source}`", self.name.unwrap_or("*")),
+            [_, _, ..] => bail!("`{command}` made several modules in `{source}`; select one with `name:`"),
+        }
+    }
 }
 
 /// Returns the only `.ko` of an entry in the cache.
@@ -289,11 +330,11 @@ mod tests {
         let files = |text: &str| {
             Files::from([("Kbuild".into(), b"obj-m := a.o".into()), ("a.c".into(), text.into())])
         };
-        let first = key("k1", "a", "src", &files("1"));
-        assert_eq!(first, key("k1", "a", "src", &files("1")));
-        assert_ne!(first, key("k2", "a", "src", &files("1")));
-        assert_ne!(first, key("k1", "b", "src", &files("1")));
-        assert_ne!(first, key("k1", "a", "other", &files("1")));
+        let first = key("k1", "a", "src", None, &files("1"));
+        assert_eq!(first, key("k1", "a", "src", None, &files("1")));
+        assert_ne!(first, key("k2", "a", "src", None, &files("1")));
+        assert_ne!(first, key("k1", "b", "src", None, &files("1")));
+        assert_ne!(first, key("k1", "a", "other", None, &files("1")));
         assert_ne!(first, key("k1", "a", "src", &files("2")));
     }
 }

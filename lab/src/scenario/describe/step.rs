@@ -84,9 +84,10 @@ impl Describe for LoadModule {
 
 impl Describe for SourceModule {
     fn describe(&self) -> String {
-        let SourceModule { source, name } = self;
+        let SourceModule { source, name, build } = self;
         let of = add(name.as_ref(), |name| format!("`{name}` of "));
-        format!("{of}the directory `{}`", source.0.display())
+        let by = add(build.as_ref(), |build| format!(", built by `{build}`"));
+        format!("{of}the directory `{}`{by}", source.0.display())
     }
 }
 

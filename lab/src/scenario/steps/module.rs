@@ -5,7 +5,7 @@ use crate::scenario::{
         keyed::verb_keyed,
         scalar::{FromText, from_text, printable_line},
     },
-    values::names::ModuleName,
+    values::names::{Line, ModuleName},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,6 +34,11 @@ pub struct SourceModule {
     /// The module to load, of those that it builds. Default: the only one.
     #[serde(default)]
     pub name: Option<ModuleName>,
+    /// The command that builds it instead of kbuild, as for `sh -c`: `make KDIR=${kernel}`. It runs in a copy of
+    /// the directory; `${kernel}` is what kbuild's `make -C` takes, and architecture and compiler are set for
+    /// every make.
+    #[serde(default)]
+    pub build: Option<Line>,
 }
 
 /// Uses one of the kernel's own samples.
@@ -91,16 +96,25 @@ pub enum ModuleRef {
     Named(String),
     /// One of the kernel's samples, by its path below `samples/`.
     Sample(String),
-    /// A directory, relative to the scenario file, and the name of one of the modules that it builds.
-    Source(PathBuf, Option<String>),
+    /// One of the modules that a directory builds.
+    Source {
+        /// The directory, relative to the scenario file.
+        directory: PathBuf,
+        /// The name of the module, unless it is the only one.
+        name: Option<String>,
+        /// The command that builds it instead of kbuild.
+        build: Option<String>,
+    },
 }
 
 impl From<&ModuleSource> for ModuleRef {
     fn from(source: &ModuleSource) -> ModuleRef {
         match source {
-            ModuleSource::SourceModule(module) => {
-                ModuleRef::Source(module.source.0.clone(), module.name.as_deref().map(str::to_owned))
-            }
+            ModuleSource::SourceModule(module) => ModuleRef::Source {
+                directory: module.source.0.clone(),
+                name: module.name.as_deref().map(str::to_owned),
+                build: module.build.as_ref().map(ToString::to_string),
+            },
             ModuleSource::SampleModule(module) => ModuleRef::Sample(module.sample.0.clone()),
         }
     }
@@ -112,8 +126,10 @@ impl fmt::Display for ModuleRef {
         match self {
             ModuleRef::Named(name) => out.write_str(name),
             ModuleRef::Sample(path) => write!(out, "samples/{path}"),
-            ModuleRef::Source(path, None) => write!(out, "{}", path.display()),
-            ModuleRef::Source(path, Some(name)) => write!(out, "{name} of {}", path.display()),
+            ModuleRef::Source { directory, name: None, .. } => write!(out, "{}", directory.display()),
+            ModuleRef::Source { directory, name: Some(name), .. } => {
+                write!(out, "{name} of {}", directory.display())
+            }
         }
     }
 }

@@ -109,8 +109,13 @@ impl JsonSchema for Program {
 pub struct CFile(pub(in crate::scenario) PathBuf);
 
 impl CFile {
+    /// Returns the path of the file.
+    pub(in crate::scenario) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Returns the program's name.
-    fn name(&self) -> &str {
+    pub(in crate::scenario) fn name(&self) -> &str {
         self.0.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
     }
 }

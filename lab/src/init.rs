@@ -1,0 +1,230 @@
+//! A directory → the files with which its tests begin: `ftrace-lab.yaml` and a first scenario that passes.
+
+use crate::{
+    guest::is_kernel_tree,
+    scenario::{FromText, ModuleName, PROJECT_FILE, ProgramName, Template},
+    words::called,
+};
+use anyhow::{Result, bail};
+use fs_err as fs;
+use regex::Regex;
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+/// A kernel that needs no build.
+const FIRST_KERNEL: &str = "debian-13";
+
+/// Where schemas for editors are, below the directory of results.
+pub const SCHEMAS: &str = "schema";
+
+/// Maximum depth at which modules and programs are searched.
+const DEPTH_MAX: usize = 4;
+
+/// Maximum size of a file that is searched, in bytes.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// What a directory has that can be tested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Modules that kbuild builds, by name, and the directory of each.
+    Modules(Vec<(String, PathBuf)>),
+    /// The source of a kernel.
+    KernelTree,
+    /// A C file with a `main`.
+    Program(PathBuf),
+}
+
+impl Subject {
+    /// Looks at a directory.
+    ///
+    /// # Errors
+    /// It has nothing that can be tested.
+    pub fn of(directory: &Path) -> Result<Subject> {
+        if is_kernel_tree(directory) {
+            return Ok(Subject::KernelTree);
+        }
+        let mut files = Vec::new();
+        collect(directory, Path::new(""), DEPTH_MAX, &mut files);
+        let mut modules: Vec<(String, PathBuf)> = Vec::new();
+        for file in files.iter().filter(|file| file.ends_with("Kbuild") || file.ends_with("Makefile")) {
+            for name in modules_of(&text(&directory.join(file))) {
+                if modules.iter().all(|(known, _)| *known != name) {
+                    modules.push((name, file.parent().unwrap_or(file).to_owned()));
+                }
+            }
+        }
+        if !modules.is_empty() {
+            return Ok(Subject::Modules(modules));
+        }
+        let mains = files.into_iter().filter(|file| is_program(file) && has_main(&text(&directory.join(file))));
+        // A test is meant to be run.
+        let mut mains: Vec<PathBuf> = mains.collect();
+        mains.sort_by_key(|file| (!file.to_string_lossy().contains("test"), file.clone()));
+        match mains.into_iter().next() {
+            Some(program) => Ok(Subject::Program(program)),
+            None => bail!(
+                "`{}` has neither a module (a Kbuild or a Makefile with `obj-m`), nor a C file with a `main`, nor is \
+                 it a kernel tree",
+                directory.display()
+            ),
+        }
+    }
+
+    /// Returns the files to write, by their path below the directory.
+    pub fn files(&self) -> Result<Vec<(PathBuf, String)>> {
+        let head = "# yaml-language-server: $schema=../results/schema/scenario.json\n";
+        let scenario = match self {
+            Subject::Modules(modules) => {
+                let (name, _) = &modules[0];
+                format!(
+                    "{head}# It fails if the module does not build, load or unload, or leaves probes, hooks or files \
+                     behind,\n# or if the kernel warns.\n\
+                     summary: {name} loads and unloads\n\
+                     steps:\n  - load: {name}\n  - unload: {name}\n"
+                )
+            }
+            Subject::Program(file) => {
+                let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                format!(
+                    "{head}# It fails if the program does not build or does not return 0, or if the kernel warns.\n\
+                     summary: {name} succeeds\n\
+                     steps:\n  - workload: {name}\n"
+                )
+            }
+            Subject::KernelTree => {
+                let text = Template::Values.written("first")?;
+                let body = text.split_once("summary:").map_or(text.as_str(), |(_, body)| body);
+                format!("{head}summary:{body}")
+            }
+        };
+        Ok(vec![(PROJECT_FILE.into(), self.project()), ("scenarios/first.yaml".into(), scenario)])
+    }
+
+    fn project(&self) -> String {
+        let mut text = "# yaml-language-server: $schema=results/schema/project.json\nversion: 1\n".to_owned();
+        if !matches!(self, Subject::KernelTree) {
+            let _ = write!(text, "kernels: [{FIRST_KERNEL}]\n");
+        }
+        match self {
+            Subject::Modules(modules) => {
+                text.push_str("modules:\n");
+                for (name, directory) in modules {
+                    let directory = match directory.as_os_str().is_empty() {
+                        true => ".".into(),
+                        false => directory.to_string_lossy(),
+                    };
+                    let _ = write!(text, "  {name}: {{ source: {directory} }}\n");
+                }
+            }
+            Subject::Program(file) => {
+                let name = file.file_stem().unwrap_or_default().to_string_lossy();
+                let _ = write!(text, "workloads:\n  {name}: {{ source: {} }}\n", file.display());
+            }
+            Subject::KernelTree => {}
+        }
+        text
+    }
+
+    /// Returns the command that runs the first scenario.
+    pub fn command(&self) -> String {
+        let tree = if *self == Subject::KernelTree { " --kernel-tree ." } else { "" };
+        format!("{}{tree}", called("cargo xtask lab run"))
+    }
+}
+
+/// Collects the names of the files below a directory, without hidden ones.
+fn collect(directory: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory.join(below)) else { return };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (name, kind) = (entry.file_name(), entry.file_type());
+        let path = below.join(&name);
+        match kind {
+            _ if name.to_string_lossy().starts_with('.') => {}
+            Ok(kind) if kind.is_dir() && depth > 1 && name != "target" && name != "results" => {
+                collect(directory, &path, depth - 1, files);
+            }
+            Ok(kind) if kind.is_file() => files.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// Returns a file's text, or nothing if it is large or not text.
+fn text(path: &Path) -> String {
+    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.len() <= SIZE_MAX);
+    if is_small { fs::read_to_string(path).unwrap_or_default() } else { String::new() }
+}
+
+/// Returns the names of the modules that a Kbuild or Makefile has in `obj-m`.
+fn modules_of(makefile: &str) -> Vec<String> {
+    let lines = makefile.replace("\\\n", " ");
+    let Ok(list) = Regex::new(r"(?m)^\s*obj-m\s*[:+]?=\s*([^#\n]*)") else { return Vec::new() };
+    let objects = list.captures_iter(&lines).flat_map(|found| {
+        let objects: Vec<String> = found[1].split_whitespace().map(str::to_owned).collect();
+        objects
+    });
+    let names = objects.filter_map(|object| Some(object.strip_suffix(".o")?.replace('-', "_")));
+    names.filter(|name| ModuleName::from_text(name).is_ok()).collect()
+}
+
+fn is_program(file: &Path) -> bool {
+    let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    file.extension().is_some_and(|extension| extension == "c") && ProgramName::from_text(name).is_ok()
+}
+
+fn has_main(source: &str) -> bool {
+    Regex::new(r"(?m)^(int|void)?\s*main\s*\(").is_ok_and(|main| main.is_match(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(files: &[(&str, &str)]) -> Result<Subject> {
+        let place = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Subject::of(place.path())
+    }
+
+    #[test]
+    fn a_directory_is_known_by_what_it_has() {
+        let kbuild = "obj-m := my-hook.o \\\n\tother.o\nmy-hook-y := a.o\n";
+        let modules = subject(&[("Kbuild", kbuild), ("a.c", "int main(void)\n")]).unwrap();
+        assert_eq!(
+            modules,
+            Subject::Modules(vec![("my_hook".into(), "".into()), ("other".into(), "".into())])
+        );
+        let tree = subject(&[("drivers/probe/Makefile", "ifneq ($(KERNELRELEASE),)\nobj-m += probe.o\nendif\n")]);
+        assert_eq!(tree.unwrap(), Subject::Modules(vec![("probe".into(), "drivers/probe".into())]));
+        let program = subject(&[("src/tool.c", "int main(void)\n{\n"), ("tests/tracing.c", "int\nmain(int argc\n")]);
+        assert_eq!(program.unwrap(), Subject::Program("tests/tracing.c".into()));
+        let nothing = subject(&[("README", ""), ("Makefile", "all:\n")]).unwrap_err().to_string();
+        assert!(nothing.contains("has neither a module"), "{nothing}");
+    }
+
+    #[test]
+    fn what_is_written_is_a_project_with_a_scenario() {
+        let subjects = [
+            Subject::Modules(vec![("hook".into(), "".into())]),
+            Subject::Program("tests/tracing.c".into()),
+            Subject::KernelTree,
+        ];
+        for subject in subjects {
+            let place = tempfile::tempdir().unwrap();
+            for (name, text) in subject.files().unwrap() {
+                let path = place.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            crate::scenario::Scenario::load(&place.path().join("scenarios/first.yaml")).unwrap();
+        }
+    }
+}
