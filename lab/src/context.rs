@@ -35,12 +35,17 @@ impl Lab {
 /// Returns the checkout of an installed lab, made in the cache from its `files`: their names and contents.
 pub fn lay_out(files: &[(&str, &[u8])], cache: &Cache) -> Result<PathBuf> {
     let key = files.iter().fold(KeyBuilder::default(), |key, (name, content)| key.input(name, content));
-    cache.entry("installed", &key.finish("checkout"), || {}, |into| {
-        for (name, content) in files {
-            let path = into.join(name);
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(&path, content)?;
-        }
-        Ok(())
-    })
+    cache.entry(
+        "installed",
+        &key.finish("checkout"),
+        || {},
+        |into| {
+            for (name, content) in files {
+                let path = into.join(name);
+                path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                fs::write(&path, content)?;
+            }
+            Ok(())
+        },
+    )
 }

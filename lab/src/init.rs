@@ -58,7 +58,8 @@ impl Subject {
         if !modules.is_empty() {
             return Ok(Subject::Modules(modules));
         }
-        let mains = files.into_iter().filter(|file| is_program(file) && has_main(&text(&directory.join(file))));
+        let mains =
+            files.into_iter().filter(|file| is_program(file) && has_main(&text(&directory.join(file))));
         // A test is meant to be run.
         let mut mains: Vec<PathBuf> = mains.collect();
         mains.sort_by_key(|file| (!file.to_string_lossy().contains("test"), file.clone()));
@@ -105,7 +106,7 @@ impl Subject {
     fn project(&self) -> String {
         let mut text = "# yaml-language-server: $schema=results/schema/project.json\nversion: 1\n".to_owned();
         if !matches!(self, Subject::KernelTree) {
-            let _ = write!(text, "kernels: [{FIRST_KERNEL}]\n");
+            let _ = writeln!(text, "kernels: [{FIRST_KERNEL}]");
         }
         match self {
             Subject::Modules(modules) => {
@@ -115,12 +116,12 @@ impl Subject {
                         true => ".".into(),
                         false => directory.to_string_lossy(),
                     };
-                    let _ = write!(text, "  {name}: {{ source: {directory} }}\n");
+                    let _ = writeln!(text, "  {name}: {{ source: {directory} }}");
                 }
             }
             Subject::Program(file) => {
                 let name = file.file_stem().unwrap_or_default().to_string_lossy();
-                let _ = write!(text, "workloads:\n  {name}: {{ source: {} }}\n", file.display());
+                let _ = writeln!(text, "workloads:\n  {name}: {{ source: {} }}", file.display());
             }
             Subject::KernelTree => {}
         }
@@ -202,9 +203,11 @@ mod tests {
             modules,
             Subject::Modules(vec![("my_hook".into(), "".into()), ("other".into(), "".into())])
         );
-        let tree = subject(&[("drivers/probe/Makefile", "ifneq ($(KERNELRELEASE),)\nobj-m += probe.o\nendif\n")]);
+        let tree =
+            subject(&[("drivers/probe/Makefile", "ifneq ($(KERNELRELEASE),)\nobj-m += probe.o\nendif\n")]);
         assert_eq!(tree.unwrap(), Subject::Modules(vec![("probe".into(), "drivers/probe".into())]));
-        let program = subject(&[("src/tool.c", "int main(void)\n{\n"), ("tests/tracing.c", "int\nmain(int argc\n")]);
+        let program =
+            subject(&[("src/tool.c", "int main(void)\n{\n"), ("tests/tracing.c", "int\nmain(int argc\n")]);
         assert_eq!(program.unwrap(), Subject::Program("tests/tracing.c".into()));
         let nothing = subject(&[("README", ""), ("Makefile", "all:\n")]).unwrap_err().to_string();
         assert!(nothing.contains("has neither a module"), "{nothing}");

@@ -22,6 +22,7 @@ mod list;
 mod matrix;
 mod merge;
 mod minimize;
+mod module;
 mod mutants;
 mod new;
 mod place;
@@ -125,6 +126,7 @@ enum Lab {
     Judge(judge::Judge),
     Coverage(coverage::Coverage),
     Affected(affected::Show),
+    Module(module::Module),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
     Report(report::Report),
@@ -204,6 +206,7 @@ impl Lab {
             Lab::Build(verb) => verb.run(),
             Lab::Diff(verb) => verb.run(),
             Lab::Bisect(verb) => verb.run(),
+            Lab::Module(verb) => verb.run(),
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),
             Lab::Merge(verb) => verb.run(),

@@ -15,11 +15,11 @@ use lab::{
     host::prerequisites::Need,
     kernel::{self, Identity, prune},
     results::Times,
-    words::called,
     run::{
         default_jobs,
         fleet::{self, Job, Split, shell_words},
     },
+    words::called,
 };
 use regex::Regex;
 use serde_json::{Value, json};

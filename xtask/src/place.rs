@@ -81,9 +81,7 @@ pub(crate) fn results_of(project: &Project) -> PathBuf {
 }
 
 /// Returns the scenarios that `paths` name, those of the project first; without paths, all of the project.
-pub(crate) fn selected_scenarios(
-    paths: &[PathBuf],
-) -> Result<Vec<(ScenarioFile, Scenario)>, ScenarioError> {
+pub(crate) fn selected_scenarios(paths: &[PathBuf]) -> Result<Vec<(ScenarioFile, Scenario)>, ScenarioError> {
     let (ready, own): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(|path| is_ready(path));
     let mut selected = Vec::new();
     if !own.is_empty() || ready.is_empty() {

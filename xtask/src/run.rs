@@ -289,7 +289,7 @@ pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<
     Ok(scenarios)
 }
 
-fn code(results: &lab::results::Results) -> u8 {
+pub(crate) fn code(results: &lab::results::Results) -> u8 {
     let statuses = || results.scenarios.iter().map(|scenario| scenario.status);
     if statuses().any(|status| status == lab::results::Status::LabError) {
         exit::LAB

@@ -247,8 +247,10 @@ impl Kernel {
     /// Returns a shell that builds modules with `command` in a directory that it can write to. Each make that it
     /// runs has the variables of this kernel's, and `flag`.
     pub(crate) fn shell(&self, directory: &Path, command: &str, flag: &str) -> Tool {
-        let variables = [vec!["ARCH=arm64".to_owned()], self.module_arguments(), vec![flag.to_owned()]].concat();
-        let shell = Tool::new("sh").confined(self.reach(directory)).args(["-c", command]).directory(directory);
+        let variables =
+            [vec!["ARCH=arm64".to_owned()], self.module_arguments(), vec![flag.to_owned()]].concat();
+        let shell =
+            Tool::new("sh").confined(self.reach(directory)).args(["-c", command]).directory(directory);
         shell.env("kernel", &self.directory).env("MAKEFLAGS", variables.join(" "))
     }
 

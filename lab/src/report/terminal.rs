@@ -123,7 +123,11 @@ fn files(result: &ScenarioResult, directory: &Path) -> String {
         indent(&mut text, 2, &format!("reproduce: {} {}", called("cargo xtask lab repro"), path.display()));
     }
     if directory.join(TRACE).is_file() {
-        indent(&mut text, 2, &format!("whole trace: {} {}", called("cargo xtask lab trace"), directory.display()));
+        indent(
+            &mut text,
+            2,
+            &format!("whole trace: {} {}", called("cargo xtask lab trace"), directory.display()),
+        );
     }
     text
 }

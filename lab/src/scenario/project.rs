@@ -221,7 +221,9 @@ impl Project {
             }
             if !self.expectations.is_empty() {
                 let all = map.entry("expect".into()).or_insert_with(|| Value::Sequence(Vec::new()));
-                all.as_sequence_mut().into_iter().for_each(|all| all.extend(self.expectations.iter().cloned()));
+                all.as_sequence_mut()
+                    .into_iter()
+                    .for_each(|all| all.extend(self.expectations.iter().cloned()));
             }
         }
         *scenario != before

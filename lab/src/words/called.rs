@@ -35,8 +35,10 @@ mod tests {
 
     #[test]
     fn commands_are_as_the_user_calls_them() {
-        assert_eq!(installed("run `cargo xtask doctor`, then `cargo xtask lab run`"),
-            "run `ftrace-lab doctor`, then `ftrace-lab run`");
+        assert_eq!(
+            installed("run `cargo xtask doctor`, then `cargo xtask lab run`"),
+            "run `ftrace-lab doctor`, then `ftrace-lab run`"
+        );
         assert!(matches!(called("cargo xtask lab run"), Cow::Borrowed("cargo xtask lab run")));
     }
 }

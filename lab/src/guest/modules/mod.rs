@@ -335,6 +335,6 @@ mod tests {
         assert_ne!(first, key("k2", "a", "src", None, &files("1")));
         assert_ne!(first, key("k1", "b", "src", None, &files("1")));
         assert_ne!(first, key("k1", "a", "other", None, &files("1")));
-        assert_ne!(first, key("k1", "a", "src", &files("2")));
+        assert_ne!(first, key("k1", "a", "src", None, &files("2")));
     }
 }

@@ -1,8 +1,9 @@
 //! Reads the source files of a module or of selftests, so that builds and guests use a copy of them.
 //!
 //! A foreign directory may contain anything. Special files and links that lead out of it are errors, and
-//! products of an earlier build in place are not copied.
+//! products of an earlier build in place and a project's results are not copied.
 
+use crate::scenario::PROJECT_FILE;
 use anyhow::{Result, bail};
 use fs_err as fs;
 use std::{
@@ -86,7 +87,8 @@ impl Reading<'_> {
         }
         for path in sorted(directory)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.') || MADE.iter().any(|made| name.ends_with(made)) {
+            let is_results = name == "results" && directory.join(PROJECT_FILE).is_file();
+            if name.starts_with('.') || is_results || MADE.iter().any(|made| name.ends_with(made)) {
                 continue;
             }
             if fs::symlink_metadata(&path)?.is_dir() {

@@ -7,7 +7,11 @@ use crate::{results::ScenarioResult, words::called};
 pub(super) fn again(result: &ScenarioResult) -> String {
     match &result.reproducer {
         Some(file) => {
-            format!("{} {}", called("cargo xtask lab repro"), quoted(&format!("RUN/{}/{file}", result.directory)))
+            format!(
+                "{} {}",
+                called("cargo xtask lab repro"),
+                quoted(&format!("RUN/{}/{file}", result.directory))
+            )
         }
         None => {
             let name = regex::escape(&result.name).replace("\\-", "-");

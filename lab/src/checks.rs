@@ -1,0 +1,178 @@
+//! A module → the scenarios of `lab module`: what must hold for any module, whatever it does.
+
+use crate::{
+    scenario::{FromText, Line},
+    yaml::{Mapping, Value, to_string},
+};
+use std::path::Path;
+
+/// Loads between two counts of memory. An object that each load leaks is far above the noise.
+const LOADS: usize = 100;
+
+/// Calls what hooks are usually on, on each CPU: system calls on files, eventfds, processes and memory.
+const EXERCISE: &str = "for cpu in 0 1; do\n  \
+    taskset $((1 << cpu)) /workloads/eventfd 1 2 4\n  \
+    taskset $((1 << cpu)) sh -c 'mkdir /tmp/d; echo text > /tmp/d/f; cat /tmp/d/f; rm -r /tmp/d; ls /proc'\n\
+    done > /dev/null";
+
+/// Counts the objects of kmalloc that are in use, without those that CPUs keep.
+const COUNT: &str = "count() {\n  \
+      total=0\n  \
+      for cache in /sys/kernel/slab/kmalloc-*; do\n    \
+        echo 1 > $cache/shrink\n    \
+        read -r used nodes < $cache/objects\n    \
+        total=$((total + used))\n  \
+      done\n\
+    }\n";
+
+/// A module to check.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked<'a> {
+    /// Its directory.
+    pub source: &'a Path,
+    /// Its name, unless it is the only one that the directory builds.
+    pub name: &'a str,
+    /// The command that builds it instead of kbuild.
+    pub build: Option<&'a str>,
+    /// Values for its parameters, each as for insmod; with none of them, it is loaded without.
+    pub parameters: &'a [String],
+    /// A script that uses it, in addition to what the lab does.
+    pub exercise: Option<&'a str>,
+}
+
+impl Checked<'_> {
+    /// Returns the scenarios, by name.
+    ///
+    /// # Errors
+    /// The values of parameters have characters that no insmod takes.
+    pub fn scenarios(&self) -> Result<Vec<(String, String)>, String> {
+        for text in self.parameters {
+            Line::from_text(text)?;
+        }
+        let first = self.parameters.first().map(String::as_str);
+        let mut all = vec![
+            self.scenario("loads", "loads and unloads", vec![self.load(first), self.unload()]),
+            self.scenario(
+                "twice",
+                "loads again after it was unloaded",
+                vec![self.load(first), self.unload(), self.load(first), self.unload()],
+            ),
+            self.scenario(
+                "used",
+                "is loaded and unloaded while both CPUs call what it may hook",
+                vec![
+                    shell(self.script()),
+                    self.load(first),
+                    shell(self.script()),
+                    self.unload(),
+                    shell(self.script()),
+                ],
+            ),
+            self.hundred(first),
+        ];
+        for (index, parameters) in self.parameters.iter().enumerate().skip(1) {
+            let steps = vec![self.load(Some(parameters)), shell(self.script()), self.unload()];
+            all.push(self.scenario(
+                &format!("parameters-{}", index + 1),
+                &format!("works with {parameters}"),
+                steps,
+            ));
+        }
+        Ok(all)
+    }
+
+    fn script(&self) -> String {
+        self.exercise.map_or_else(|| EXERCISE.to_owned(), |own| format!("{EXERCISE}\n{own}"))
+    }
+
+    fn hundred(&self, parameters: Option<&str>) -> (String, String) {
+        let pair = || [self.load(parameters), self.unload()];
+        let mut steps: Vec<Value> = (0..2).flat_map(|_| pair()).collect();
+        steps.push(shell(format!("{COUNT}count\necho $total > /tmp/before")));
+        steps.extend((0..LOADS).flat_map(|_| pair()));
+        // What kfree_rcu frees within seconds is no leak.
+        steps.push(shell(format!(
+            "{COUNT}read -r before < /tmp/before\n\
+             for again in $(seq 40); do\n  \
+               count\n  \
+               left=$((total - before))\n  \
+               if [ $left -lt {LOADS} ]; then exit 0; fi\n  \
+               sleep 0.5\n\
+             done\n\
+             echo \"$left objects of kmalloc are left by {LOADS} loads\" >&2\n\
+             exit 1"
+        )));
+        self.scenario("hundred", &format!("leaks no memory when it is loaded {LOADS} times"), steps)
+    }
+
+    fn load(&self, parameters: Option<&str>) -> Value {
+        let mut module = Mapping::new();
+        module.insert("source".into(), self.source.to_string_lossy().into_owned().into());
+        module.insert("name".into(), self.name.into());
+        if let Some(build) = self.build {
+            module.insert("build".into(), build.into());
+        }
+        let mut step = Mapping::new();
+        step.insert("module".into(), Value::Mapping(module));
+        if let Some(parameters) = parameters {
+            step.insert("parameters".into(), parameters.into());
+        }
+        Value::Mapping(step)
+    }
+
+    fn unload(&self) -> Value {
+        one("unload", self.name.into())
+    }
+
+    fn scenario(&self, name: &str, claim: &str, steps: Vec<Value>) -> (String, String) {
+        let mut document = Mapping::new();
+        document.insert("summary".into(), format!("{} {claim}", self.name).into());
+        if steps.len() > LOADS {
+            document.insert("timeout".into(), "120s".into());
+        }
+        document.insert("steps".into(), Value::Sequence(steps));
+        // Only strings, lists and maps: there is nothing that YAML cannot express.
+        (name.to_owned(), to_string(&Value::Mapping(document)).unwrap_or_default())
+    }
+}
+
+/// Returns a step that runs a script, which may call the workload that the exercise calls.
+fn shell(script: String) -> Value {
+    let mut step = Mapping::new();
+    step.insert("sh".into(), script.into());
+    step.insert("workloads".into(), Value::Sequence(vec!["eventfd".into()]));
+    Value::Mapping(step)
+}
+
+fn one(key: &str, value: Value) -> Value {
+    let mut step = Mapping::new();
+    step.insert(key.into(), value);
+    Value::Mapping(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn each_check_is_a_scenario() {
+        let parameters = ["a=1".to_owned(), "a=2 b=x".to_owned()];
+        let checked = Checked {
+            source: Path::new("/src/mine"),
+            name: "mine",
+            build: Some("make KDIR=${kernel}"),
+            parameters: &parameters,
+            exercise: Some("echo $((1 + 1))"),
+        };
+        let all = checked.scenarios().unwrap();
+        let names: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["loads", "twice", "used", "hundred", "parameters-2"]);
+        for (name, text) in &all {
+            let scenario =
+                Scenario::parse(Path::new("x.yaml"), text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(scenario.modules().len(), 1, "{name}");
+        }
+        assert!(Checked { parameters: &["a\nb".to_owned()], ..checked }.scenarios().is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! `cargo xtask lab module`
+
+use crate::{
+    Usage, complete, exit,
+    place::{project, results, root},
+    run::code,
+    setup::Setup,
+};
+use anyhow::Result;
+use clap::Args;
+use fs_err as fs;
+use lab::{
+    checks::Checked,
+    host::prerequisites::Need,
+    init::Subject,
+    kernel,
+    report::{Terminal, summary},
+    results::{Results, ScenarioResult, Status},
+    run::{Event, Options, Reporter, default_jobs, kernels, prepare_on, run, select::Selection},
+    scenario,
+};
+use std::path::{Path, PathBuf};
+
+/// The kernels on which a module is checked unless others are named.
+const KERNELS: [&str; 4] = ["debian-12", "debian-13", "6.12-kasan", "6.12-lockdep"];
+
+/// Check a module, without any scenario: build, load, use and unload it on several kernels
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab module .                                     the module of this directory\n  \
+    cargo xtask lab module . --kernel debian-13 --kernel 6.12    on these kernels\n  \
+    cargo xtask lab module . --parameters 'function=vfs_read' --parameters 'function=vfs_write depth=2'\n  \
+    cargo xtask lab module . --exercise 'cat /proc/mine'         use it in this way, too\n  \
+    cargo xtask lab module . --eject scenarios/module            write the scenarios, to change them\n\n\
+    It is loaded and unloaded, twice and a hundred times, alone and while both CPUs call what it may hook. A check \
+    fails if the module does not build, load or unload, if the kernel warns, or if probes, hooks, files or memory \
+    are left behind. 6.12-kasan finds a use of freed memory, 6.12-lockdep sleeping and locking where it is not \
+    allowed; both are built when they are first used.\n\n\
+    Exit codes: 0 all passed (unsupported allowed), 1 at least one check failed, 2 usage error, 3 the lab itself failed.")]
+pub(crate) struct Module {
+    /// The directory of the module
+    directory: PathBuf,
+    /// The module, if the directory builds several
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1' (repeatable)
+    /// [default: debian-12, debian-13, 6.12-kasan, 6.12-lockdep]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
+    kernels: Vec<String>,
+    /// Values of its parameters, as for insmod; each is tried (repeatable) [default: none]
+    #[arg(long, value_name = "NAME=VALUE…")]
+    parameters: Vec<String>,
+    /// A shell script that uses the module while it is loaded, and that succeeds without it, too
+    #[arg(long, value_name = "SCRIPT")]
+    exercise: Option<String>,
+    /// The command that builds it instead of kbuild, as in ftrace-lab.yaml: 'make KDIR=${kernel}'
+    #[arg(long, value_name = "COMMAND")]
+    build: Option<String>,
+    /// Write the scenarios to this directory instead of running them
+    #[arg(long, value_name = "DIR")]
+    eject: Option<PathBuf>,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Module {
+    pub(crate) fn run(self) -> Result<u8> {
+        let source = fs::canonicalize(&self.directory)?;
+        let name = self.module_name(&source)?;
+        let checked = Checked {
+            source: &source,
+            name: &name,
+            build: self.build.as_deref(),
+            parameters: &self.parameters,
+            exercise: self.exercise.as_deref(),
+        };
+        let checks = checked.scenarios().map_err(Usage)?;
+        if let Some(directory) = &self.eject {
+            return eject(&checks, directory);
+        }
+        let place = tempfile::tempdir()?;
+        write(&checks, &place.path().join(&name))?;
+        let named =
+            if self.kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { self.kernels.clone() };
+        let selection = Selection::all(kernel::choose(root(), &named)?, scenario::select(place.path(), &[])?);
+        let lab = self.setup.ensure(Need::Run)?;
+        let built = kernels(&lab, &selection.kernels, None)?;
+        let results = project().map_or_else(results, crate::place::results_of);
+        let options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results) };
+        let prepared = prepare_on(&lab, &options, built)?;
+        let terminal = Terminal::new(false);
+        let mut reporter = Reporter::new(&lab.progress);
+        let (results, directory) = run(&prepared, &options, |event| {
+            reporter.draw(&event);
+            if let Event::Result { result, directory } = event
+                && !result.status.is_good()
+            {
+                lab.progress.suspend(|| print!("{}", terminal.result(result, directory)));
+            }
+        })?;
+        let names: Vec<&str> = checks.iter().map(|(name, _)| name.as_str()).collect();
+        println!("\n{}", table(&results, &names));
+        println!("{}\nresults: {}", summary(&results), directory.display());
+        Ok(code(&results))
+    }
+
+    /// Returns the name of the module to check.
+    fn module_name(&self, source: &Path) -> Result<String> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let names: Vec<String> = match Subject::of(source) {
+            Ok(Subject::Modules(modules)) => modules.into_iter().map(|(name, _)| name).collect(),
+            _ => Vec::new(),
+        };
+        let source = source.display();
+        match names.as_slice() {
+            [name] => Ok(name.clone()),
+            [] => Err(Usage(format!("no `obj-m` in `{source}` names a module; name it with --name")).into()),
+            several => {
+                Err(Usage(format!("`{source}` builds {}; select one with --name", several.join(", "))).into())
+            }
+        }
+    }
+}
+
+fn write(checks: &[(String, String)], directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    Ok(checks.iter().try_for_each(|(name, text)| fs::write(directory.join(format!("{name}.yaml")), text))?)
+}
+
+fn eject(checks: &[(String, String)], directory: &Path) -> Result<u8> {
+    if let Some((name, _)) = checks.iter().find(|(name, _)| directory.join(format!("{name}.yaml")).exists()) {
+        let message =
+            format!("`{}/{name}.yaml` already exists; choose another directory", directory.display());
+        return Err(Usage(message).into());
+    }
+    write(checks, directory)?;
+    println!("wrote {} scenarios to {}", checks.len(), directory.display());
+    Ok(exit::SUCCESS)
+}
+
+/// Returns a table, kernel × check.
+fn table(results: &Results, checks: &[&str]) -> String {
+    let mut kernels: Vec<&str> = results.scenarios.iter().map(|result| result.kernel.as_str()).collect();
+    kernels.dedup();
+    let width = kernels.iter().map(|kernel| kernel.len()).max().unwrap_or_default();
+    let mut lines = vec![format!("{:width$}  {}", "", checks.join("  "))];
+    for kernel in kernels {
+        let cells = checks.iter().map(|name| {
+            let of = |result: &&ScenarioResult| {
+                result.kernel == kernel && result.name.rsplit('/').next() == Some(name)
+            };
+            let status = results.scenarios.iter().find(of).map(|result| result.status);
+            format!("{:cell$}", status.map_or("-", mark), cell = name.len())
+        });
+        lines.push(format!("{kernel:width$}  {}", cells.collect::<Vec<_>>().join("  ")));
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+fn mark(status: Status) -> &'static str {
+    match status {
+        Status::Passed => "ok",
+        Status::Unsupported => "n/a",
+        _ => "FAIL",
+    }
+}
