@@ -16,13 +16,17 @@ use lab::{
     kernel,
     report::{Terminal, summary},
     results::{Results, ScenarioResult, Status},
-    run::{Event, Options, Reporter, default_jobs, kernels, prepare_on, run, select::Selection},
+    run::{Event, Options, Prepared, Reporter, default_jobs, kernels, prepare_on, run, select::Selection},
     scenario,
+    words::printable,
 };
 use std::path::{Path, PathBuf};
 
 /// The kernels on which a module is checked unless others are named.
 const KERNELS: [&str; 4] = ["debian-12", "debian-13", "6.12-kasan", "6.12-lockdep"];
+
+/// Maximum number of lines that a failure takes on the terminal.
+const LINES_MAX: usize = 12;
 
 /// Check a module, without any scenario: build, load, use and unload it on several kernels
 #[derive(Args)]
@@ -86,22 +90,30 @@ impl Module {
         let lab = self.setup.ensure(Need::Run)?;
         let built = kernels(&lab, &selection.kernels, None)?;
         let results = project().map_or_else(results, crate::place::results_of);
-        let options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results) };
+        let mut options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results) };
         let prepared = prepare_on(&lab, &options, built)?;
-        let terminal = Terminal::new(false);
-        let mut reporter = Reporter::new(&lab.progress);
-        let (results, directory) = run(&prepared, &options, |event| {
-            reporter.draw(&event);
-            if let Event::Result { result, directory } = event
-                && !result.status.is_good()
-            {
-                lab.progress.suspend(|| print!("{}", terminal.result(result, directory)));
-            }
-        })?;
+        let unbuilt = keep_built(&mut options.selection, &prepared);
+        let mut ran = None;
+        if !options.selection.cases.is_empty() {
+            let terminal = Terminal::new(false);
+            let mut reporter = Reporter::new(&lab.progress);
+            ran = Some(run(&prepared, &options, |event| {
+                reporter.draw(&event);
+                if let Event::Result { result, directory } = event
+                    && !result.status.is_good()
+                {
+                    lab.progress.suspend(|| print!("{}", beginning(&terminal.result(result, directory))));
+                }
+            })?);
+        }
         let names: Vec<&str> = checks.iter().map(|(name, _)| name.as_str()).collect();
-        println!("\n{}", table(&results, &names));
-        println!("{}\nresults: {}", summary(&results), directory.display());
-        Ok(code(&results))
+        let stored = ran.as_ref().map(|(results, _)| results);
+        println!("\n{}", table(&prepared, &unbuilt, stored, &names));
+        if let Some((results, directory)) = &ran {
+            println!("{}\nresults: {}", summary(results), directory.display());
+        }
+        let code = stored.map_or(exit::SUCCESS, code);
+        Ok(if unbuilt.is_empty() { code } else { code.max(exit::FAILED) })
     }
 
     /// Returns the name of the module to check.
@@ -140,21 +152,47 @@ fn eject(checks: &[(String, String)], directory: &Path) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
+/// Keeps the kernels for which the module builds. Prints why it does not for the others, and returns their names.
+fn keep_built(selection: &mut Selection, prepared: &Prepared) -> Vec<String> {
+    let mut unbuilt = Vec::new();
+    let Some((_, scenario)) = selection.scenarios.first() else { return unbuilt };
+    for (index, kernel) in prepared.kernels.iter().enumerate() {
+        if let Err(error) = prepared.guest.modules.of(scenario, kernel) {
+            println!("failed       builds on {}\n  {}", kernel.name, printable(format!("{error:#}")));
+            selection.cases.retain(|case| case.kernel != index);
+            unbuilt.push(kernel.name.clone());
+        }
+    }
+    unbuilt
+}
+
+/// Returns the first lines of a failure: a check of a hundred loads may fail in each of its steps.
+fn beginning(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.get(LINES_MAX..) {
+        Some(rest) if rest.len() > 1 => {
+            format!("{}\n  … {} more lines\n", lines[..LINES_MAX].join("\n"), rest.len())
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// Returns a table, kernel × check.
-fn table(results: &Results, checks: &[&str]) -> String {
-    let mut kernels: Vec<&str> = results.scenarios.iter().map(|result| result.kernel.as_str()).collect();
-    kernels.dedup();
-    let width = kernels.iter().map(|kernel| kernel.len()).max().unwrap_or_default();
-    let mut lines = vec![format!("{:width$}  {}", "", checks.join("  "))];
-    for kernel in kernels {
+fn table(prepared: &Prepared, unbuilt: &[String], results: Option<&Results>, checks: &[&str]) -> String {
+    let kernels = || prepared.kernels.iter().map(|kernel| kernel.name.as_str());
+    let width = kernels().map(str::len).max().unwrap_or_default();
+    let mut lines = vec![format!("{:width$}  builds  {}", "", checks.join("  "))];
+    for kernel in kernels() {
+        let builds = if unbuilt.iter().any(|name| name == kernel) { "FAIL" } else { "ok" };
         let cells = checks.iter().map(|name| {
             let of = |result: &&ScenarioResult| {
                 result.kernel == kernel && result.name.rsplit('/').next() == Some(name)
             };
-            let status = results.scenarios.iter().find(of).map(|result| result.status);
+            let status =
+                results.and_then(|results| results.scenarios.iter().find(of)).map(|result| result.status);
             format!("{:cell$}", status.map_or("-", mark), cell = name.len())
         });
-        lines.push(format!("{kernel:width$}  {}", cells.collect::<Vec<_>>().join("  ")));
+        lines.push(format!("{kernel:width$}  {builds:6}  {}", cells.collect::<Vec<_>>().join("  ")));
     }
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

@@ -284,7 +284,7 @@ fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the `.ko` files in a directory. Links are left out: the code that is built could have made them.
-pub(super) fn modules_below(directory: &Path) -> Result<Vec<PathBuf>> {
+fn modules_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let is_module = |path: &PathBuf| {
         path.extension().is_some_and(|end| end == "ko")
             && path.symlink_metadata().is_ok_and(|data| data.is_file())

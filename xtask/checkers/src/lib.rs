@@ -1,5 +1,6 @@
-//! Programs that check what the lab writes: a headless Chromium for `report.html`, actionlint for workflow
-//! files. Only tests, benchmarks and `cargo xtask ci` run them.
+//! Checks what the lab writes: a headless Chromium `report.html`, actionlint workflow files, and a reader of pages the
+//! documentation. Only tests, benchmarks and `cargo xtask ci` use them.
 
 pub mod actionlint;
 pub mod browser;
+pub mod page;

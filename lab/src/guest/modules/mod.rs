@@ -11,7 +11,7 @@ pub(crate) mod sources;
 pub(crate) use found::{FoundModule, find_module};
 pub use found::{is_kernel_tree, source_name};
 
-use super::{STRIP_DEBUG, selftests::modules_below, strip};
+use super::{STRIP_DEBUG, strip};
 use crate::{
     cache::{Key, KeyBuilder},
     context::Lab,
@@ -303,7 +303,7 @@ impl Build<'_> {
     /// Returns the module that the command built, wherever it is in the copy.
     fn made_by_command(&self, copy: &Path) -> Result<PathBuf> {
         let (source, command) = (self.source.display(), self.command.unwrap_or_default());
-        let made = modules_below(copy)?;
+        let made = sources::made(copy)?;
         let is_wanted = |file: &&PathBuf| self.name.is_none_or(|name| module_name(file) == name);
         match made.iter().filter(is_wanted).collect::<Vec<_>>().as_slice() {
             [file] => Ok((*file).clone()),

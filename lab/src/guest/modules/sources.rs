@@ -66,6 +66,24 @@ pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
     Ok(reading.files)
 }
 
+/// Returns the modules that a build left at or below a directory, without following links.
+pub(super) fn made(directory: &Path) -> Result<Vec<PathBuf>> {
+    fn collect(directory: &Path, depth: usize, made: &mut Vec<PathBuf>) -> Result<()> {
+        for path in sorted(directory)? {
+            let kind = fs::symlink_metadata(&path)?.file_type();
+            if kind.is_dir() && depth > 0 {
+                collect(&path, depth - 1, made)?;
+            } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "ko") {
+                made.push(path);
+            }
+        }
+        Ok(())
+    }
+    let mut modules = Vec::new();
+    collect(directory, DEPTH_MAX, &mut modules)?;
+    Ok(modules)
+}
+
 struct Reading<'a> {
     /// A description of the files, for messages.
     what: &'static str,

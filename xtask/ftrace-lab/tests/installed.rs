@@ -1,0 +1,182 @@
+//! `ftrace-lab` where there is no checkout of it: follows docs/your-module.md and the examples like a user, on the real
+//! kernel of Debian 13, and checks modules with defects.
+
+use checkers::page::{Reader, follow};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A module's repository, from which the checkout cannot be seen.
+struct Repository {
+    _place: tempfile::TempDir,
+    path: PathBuf,
+    /// The directory of the installed command.
+    programs: PathBuf,
+}
+
+impl Repository {
+    /// A copy of an example, or an empty repository.
+    fn of(example: Option<&str>) -> Repository {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().canonicalize().unwrap().join("watch");
+        let programs = place.path().join("bin");
+        fs::create_dir(&programs).unwrap();
+        match example {
+            Some(name) => copy(&Path::new(ROOT).join("examples").join(name), &path),
+            None => fs::create_dir(&path).unwrap(),
+        }
+        fs::create_dir(path.join(".git")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_ftrace-lab"), programs.join("ftrace-lab")).unwrap();
+        Repository { _place: place, path, programs }
+    }
+}
+
+impl Reader for Repository {
+    fn place(&self) -> &Path {
+        &self.path
+    }
+
+    fn sh(&self, commands: &str) -> Output {
+        let root = Path::new(ROOT).canonicalize().unwrap();
+        let hidden = format!("mount -t tmpfs none '{}' && exec sh -eu -c \"$1\"", root.display());
+        let path = env::var("PATH").unwrap();
+        Command::new("unshare")
+            .args(["--mount", "sh", "-eu", "-c", &hidden, "sh", commands])
+            .current_dir(&self.path)
+            .env("PATH", format!("{}:{path}", self.programs.display()))
+            .env_remove("FTRACE_LAB_SCENARIOS")
+            .env_remove("FTRACE_LAB_RESULTS")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    fn write(&self, path: &str, body: &str) {
+        let path = self.path.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let from = entry.unwrap().path();
+        let to = to.join(from.file_name().unwrap());
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_module_is_tested_as_the_page_says() {
+    let (ran, compared) = follow(&Path::new(ROOT).join("docs/your-module.md"), &Repository::of(None));
+    assert!(ran >= 5 && compared >= 5, "{ran} commands ran, {compared} outputs were compared");
+}
+
+#[test]
+fn the_page_shows_the_example() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/your-module.md")).unwrap();
+    for name in ["watch.c", "Kbuild"] {
+        let file = fs::read_to_string(Path::new(ROOT).join("examples/hook").join(name)).unwrap();
+        assert!(page.contains(&file), "{name}");
+    }
+}
+
+#[test]
+fn each_example_does_what_its_readme_says() {
+    for name in ["hook", "kprobe-tree", "tracer"] {
+        let repository = Repository::of(Some(name));
+        let page = Path::new(ROOT).join("examples").join(name).join("README.md");
+        assert_eq!(follow(&page, &repository), (1, 1), "{name}");
+        let checked = repository.sh("ftrace-lab check && cat results/.gitignore");
+        assert!(checked.status.success() && said(&checked).ends_with("*\n"), "{name}: {}", said(&checked));
+    }
+}
+
+/// What it breaks, an edit of examples/hook/watch.c, and what is said.
+const DEFECTS: [[&str; 4]; 6] = [
+    [
+        "an object is leaked",
+        "int err = ",
+        "int err = kmalloc(64, GFP_KERNEL) ? 0 : -ENOMEM;\n\n\terr = ",
+        "objects of kmalloc are left",
+    ],
+    [
+        "a reference is kept",
+        "\treturn err;\n}\n\nstatic void __exit",
+        "\t__module_get(THIS_MODULE);\n\treturn err;\n}\n\nstatic void __exit",
+        "EAGAIN",
+    ],
+    [
+        "a symbol is not exported",
+        "int err = ",
+        "int err = kallsyms_lookup_name(function) ? 0 : -ENOENT;\n\n\terr = ",
+        "kallsyms_lookup_name",
+    ],
+    ["its function is inlined", "= \"eventfd_write\"", "= \"eventfd_ctx_do_write\"", "EINVAL"],
+    [
+        "its callback has the wrong type",
+        "struct ftrace_ops *ops,\n\t\t\t    struct ftrace_regs *fregs)",
+        "struct ftrace_ops *ops)",
+        "incompatible",
+    ],
+    ["its hook stays", "\tunregister_ftrace_function(&ops);\n", "", "t_show"],
+];
+
+#[test]
+fn defects_of_a_module_are_found() {
+    let repository = Repository::of(Some("hook"));
+    let file = repository.path.join("watch.c");
+    let headers = "#include <linux/kallsyms.h>\n#include <linux/module.h>\n#include <linux/slab.h>";
+    let whole = fs::read_to_string(&file).unwrap().replace("#include <linux/module.h>", headers);
+    for [what, from, to, expect] in DEFECTS {
+        assert!(whole.contains(from), "{what}");
+        fs::write(&file, whole.replacen(from, to, 1)).unwrap();
+        let output = repository.sh("ftrace-lab module . --kernel debian-13");
+        let said = said(&output);
+        assert!(output.status.code() == Some(1) && said.contains(expect), "{what}: {said}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_project_is_said_before_anything_is_built() {
+    let repository = Repository::of(Some("hook"));
+    let check = |project: &str, command: &str, expect: &str| {
+        fs::write(repository.path.join("ftrace-lab.yaml"), project).unwrap();
+        let output = repository.sh(command);
+        let said = said(&output);
+        assert!(output.status.code() == Some(2) && said.contains(expect), "{said}");
+    };
+    check("version: 7\n", "ftrace-lab run", "it has format 7, and this lab reads 1");
+    check("version: 1\nkernels: [debian-31]\n", "ftrace-lab run", "debian-31");
+    check("version: 1\nkernels: [debian-31]\n", "ftrace-lab check", "debian-31");
+    check("version: 1\n", "ftrace-lab init", "`./ftrace-lab.yaml` already exists");
+    check("version: 1\n", "cd scenarios && ftrace-lab run no/such", "no/such");
+}
+
+#[test]
+fn help_is_about_the_installed_command() {
+    let repository = Repository::of(None);
+    let all = said(&repository.sh("ftrace-lab --help"));
+    let verbs =
+        all.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = verbs.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<_> = names.filter(|name| !name.is_empty() && *name != "help").collect();
+    assert!(names.contains(&"module") && names.len() > 20, "{all}");
+    for name in names {
+        let help = said(&repository.sh(&format!("ftrace-lab help {name}")));
+        assert!(help.contains("Usage: ftrace-lab") && !help.contains("cargo xtask"), "{help}");
+    }
+}
