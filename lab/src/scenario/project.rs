@@ -160,7 +160,10 @@ impl Project {
     }
 
     /// Parses `source` as the file at `path`.
-    fn parse(path: &Path, source: &str) -> Result<Project, ScenarioError> {
+    ///
+    /// # Errors
+    /// It is not a well-formed project.
+    pub fn parse(path: &Path, source: &str) -> Result<Project, ScenarioError> {
         let error = |error| ScenarioError::from_yaml(path, source, &error);
         yaml::within_budget(source).map_err(error)?;
         // Read alone: what else a later format has is not known here.

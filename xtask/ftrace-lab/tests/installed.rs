@@ -167,6 +167,20 @@ fn what_is_wrong_with_a_project_is_said_before_anything_is_built() {
 }
 
 #[test]
+fn a_build_command_writes_nowhere_else() {
+    let repository = Repository::of(Some("kprobe-tree"));
+    let outside = repository.path.join("outside");
+    let project = format!(
+        "version: 1\nkernels: [debian-13]\nmodules:\n  sizes: {{ source: ., build: \"make KDIR=${{kernel}} && echo x > {}\" }}\n",
+        outside.display()
+    );
+    fs::write(repository.path.join("ftrace-lab.yaml"), project).unwrap();
+    let output = repository.sh("ftrace-lab run");
+    let said = said(&output);
+    assert!(output.status.code() == Some(3) && said.contains("cannot create") && !outside.exists(), "{said}");
+}
+
+#[test]
 fn help_is_about_the_installed_command() {
     let repository = Repository::of(None);
     let all = said(&repository.sh("ftrace-lab --help"));

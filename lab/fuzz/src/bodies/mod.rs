@@ -7,7 +7,7 @@ mod guest;
 pub use artifacts::{kernels, recordings, reproducers, results};
 pub use guest::{logs, vmcore};
 
-use lab::scenario::Scenario;
+use lab::scenario::{Project, Scenario};
 use protocol::{Reply, Request, read_frame};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::{
@@ -49,10 +49,13 @@ const EVERY_KIND: &[u8] = b"name: every_kind\nID: 1\nformat:\n\
     REC->comm, REC->flags ? __print_flags(REC->flags, \"|\", { 1, \"A\" }, { 0x2, \"B\" }) : \"0\", \
     __print_symbolic(REC->odd[1], { 0, \"none\" }), __print_array(__get_rel_dynamic_array(list), 2, 4)\n";
 
-/// Parses a scenario file.
+/// Parses a scenario file, and the file of a project.
 pub fn scenarios(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = Scenario::parse(Path::new("x.yaml"), &text) {
+        assert!(!error.to_string().is_empty(), "an error without a message");
+    }
+    if let Err(error) = Project::parse(Path::new("ftrace-lab.yaml"), &text) {
         assert!(!error.to_string().is_empty(), "an error without a message");
     }
 }
