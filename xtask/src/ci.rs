@@ -1,81 +1,138 @@
-//! `cargo xtask ci` and `cargo xtask test`: the commands that CI runs, for use by hand as well.
+//! `cargo xtask lab ci`
 
-use crate::{exit, root, setup::Setup};
-use anyhow::{Result, bail};
-use checkers::actionlint;
+use crate::{
+    exit,
+    matrix::github_outputs,
+    place::{default_kernels, project, root, scenarios},
+    run::Run,
+};
+use anyhow::{Context, Result};
 use clap::Args;
-use lab::{guest, host::prerequisites::Need, kernel};
-use xshell::{Cmd, Shell, cmd};
+use fs_err::{self as fs, File};
+use lab::{
+    cache::KeyBuilder,
+    host::{prerequisites::Need, workflow},
+    kernel::{self, prune},
+    report::{Page, annotations, markdown},
+    reproducer::FILE,
+    results::{Results, ScenarioResult, since, stored_results},
+    scenario::Scenario,
+    words::called,
+};
+use std::{
+    collections::BTreeSet,
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
-/// Build everything and run all tests: unit tests, then every scenario on the default kernel
+/// The file of a report that the next one is compared with.
+const REPORT: &str = "results.json";
+
+/// Run scenarios in a workflow: summary, annotations, comparison with the last report
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask test --yes")]
-pub(crate) struct Test {
-    #[command(flatten)]
-    setup: Setup,
-}
-
-impl Test {
-    pub(crate) fn run(self) -> Result<u8> {
-        let lab = self.setup.ensure(Need::Test)?;
-        kernel::build(&lab, kernel::DEFAULT, None)?;
-        guest::build(&lab)?;
-        let shell = shell()?;
-        // Run both even if the first fails; scenarios last, so that their summary ends the output.
-        // In a workflow, the labs that tests run would print all on stdout; this one's output is enclosed.
-        let alone = |command: Cmd<'_>| command.env_remove("GITHUB_ACTIONS").run();
-        let units = alone(cmd!(shell, "cargo test --workspace --no-fail-fast"));
-        let scenarios = alone(cmd!(shell, "cargo test --workspace --test scenarios"));
-        let failed = [units, scenarios].into_iter().filter_map(Result::err);
-        let failed = failed.inspect(|error| eprintln!("error: {error}")).count();
-        Ok(if failed == 0 { exit::SUCCESS } else { exit::FAILED })
-    }
-}
-
-/// Check formatting, clippy and the workflow files, as CI does before the tests
-#[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask ci && cargo xtask test --yes")]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lab ci                                       what `lab run` runs, as in a workflow\n  \
+    cargo xtask lab ci --kernel debian-13 --last last        and what is new since the report in last/\n\n\
+    The summary is appended to the file that GITHUB_STEP_SUMMARY names. In a workflow of GitHub, each failure is noted \
+    on the line of its scenario, and each splat on that of a module's source. action.yml runs this.\n\n\
+    Exit codes: those of `lab run`.")]
 pub(crate) struct Ci {
+    /// Compare with the report in this directory, if there is one, and put the new one in its place
+    #[arg(long, value_name = "DIR")]
+    last: Option<PathBuf>,
+    /// Run nothing; write `key` and `paths` of the cache that the kernels need to $GITHUB_OUTPUT
+    #[arg(long)]
+    plan: bool,
+    /// Kernels, separated by spaces, as if each were given with --kernel
+    #[arg(long = "kernels", value_name = "NAMES", env = "FTRACE_LAB_KERNELS", default_value = "")]
+    several: String,
+    /// Append the report to this file, as Markdown
+    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
+    summary: Option<PathBuf>,
     #[command(flatten)]
-    setup: Setup,
+    run: Run,
 }
 
 impl Ci {
-    pub(crate) fn run(self) -> Result<u8> {
-        let lab = self.setup.ensure(Need::Workflows)?;
-        let shell = shell()?;
-        self.components(&shell)?;
-        cmd!(shell, "cargo fmt --all --check").run()?;
-        cmd!(shell, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
-        let complaints = actionlint::lint(&lab)?;
-        complaints.iter().for_each(|complaint| println!("{complaint}"));
-        println!("actionlint: {} complaints", complaints.len());
-        Ok(if complaints.is_empty() { exit::SUCCESS } else { exit::FAILED })
+    pub(crate) fn run(mut self) -> Result<u8> {
+        self.run.kernels.extend(self.several.split_whitespace().map(str::to_owned));
+        if self.plan {
+            return self.plan();
+        }
+        let (code, directory) = self.run.run_once()?;
+        let Some(directory) = directory else { return Ok(code) };
+        let results = stored_results(&directory)?;
+        for command in self.annotations(&results) {
+            workflow::command(command);
+        }
+        self.summarize(&results, &directory)?;
+        if let Some(last) = &self.last {
+            fs::create_dir_all(last)?;
+            fs::copy(directory.join(REPORT), last.join(REPORT))?;
+        }
+        Ok(code)
     }
 
-    /// Makes sure that rustfmt and clippy are installed; container images lack them.
-    fn components(&self, shell: &Shell) -> Result<()> {
-        let missing = ["fmt", "clippy"].into_iter().filter(|tool| {
-            let asked = cmd!(shell, "cargo {tool} --version").quiet().ignore_stdout().ignore_stderr();
-            asked.run().is_err()
+    /// Names what a workflow should keep from one run to the next.
+    fn plan(&self) -> Result<u8> {
+        let named = self.run.kernels.as_slice();
+        let names = if named.is_empty() { default_kernels()? } else { kernel::choose(root(), named)? };
+        let lab = self.run.setup.ensure(Need::Run)?;
+        let (mut key, mut paths) = (KeyBuilder::default(), BTreeSet::new());
+        for name in &names {
+            let identity = kernel::identify(&lab, name)?;
+            key = key.input(name, &identity.key);
+            paths.extend(prune::paths(&lab.cache, &identity));
+        }
+        let key = key.finish("ftrace-lab");
+        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        println!("cache key {} for {}", key.as_str(), names.join(", "));
+        github_outputs(&format!("key={}\npaths<<END\n{}\nEND\n", key.as_str(), paths.join("\n")))?;
+        Ok(exit::SUCCESS)
+    }
+
+    fn summarize(&self, results: &Results, directory: &Path) -> Result<()> {
+        let last = self.last.as_ref().filter(|last| {
+            let is_there = last.join(REPORT).is_file();
+            if !is_there {
+                eprintln!("no report in `{}` yet: nothing to compare with", last.display());
+            }
+            is_there
         });
-        let missing: Vec<_> = missing.map(|tool| if tool == "fmt" { "rustfmt" } else { tool }).collect();
-        if missing.is_empty() {
+        let last = last.map(|last| stored_results(last)).transpose()?;
+        let delta = last.map(|last| since(&last, results));
+        let Some(path) = self.summary.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
             return Ok(());
-        }
-        if !self.setup.may_install() {
-            bail!(
-                "{} missing: run `rustup component add {}`, or repeat this with --yes",
-                missing.join(", "),
-                missing.join(" ")
-            );
-        }
-        Ok(cmd!(shell, "rustup component add {missing...}").run()?)
+        };
+        let reproducer = |result: &ScenarioResult| {
+            let file = Path::new(&result.directory).join(FILE);
+            format!("{} {}", called("cargo xtask lab repro"), directory.join(file).display())
+        };
+        let page = markdown(&Page { results, gaps: &[], since: delta.as_ref(), reproducer: &reproducer });
+        let file = File::options().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(page.as_bytes())).context("cannot write the summary")
     }
-}
 
-fn shell() -> Result<Shell> {
-    let shell = Shell::new()?;
-    shell.change_dir(root());
-    Ok(shell)
+    fn annotations(&self, results: &Results) -> Vec<String> {
+        let here = env::current_dir().unwrap_or_default();
+        let root = project().map_or(here.as_path(), |project| &project.directory);
+        // GitHub names files from the top of the repository.
+        let top = env::var_os("GITHUB_WORKSPACE").map_or_else(|| root.to_owned(), PathBuf::from);
+        let prefix = root.strip_prefix(&top).unwrap_or(Path::new("")).to_owned();
+        let mut all = Vec::new();
+        for result in results.scenarios.iter().filter(|result| !result.status.is_good()) {
+            let path = scenarios().join(format!("{}.yaml", result.name));
+            // A cell of a matrix has no file of its own, and its steps are in no order of a file.
+            let Ok(scenario) = Scenario::load(&path) else { continue };
+            let file = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().into_owned();
+            for mut found in annotations(result, &file, &scenario, |path| root.join(path).is_file()) {
+                if found.file != file {
+                    found.file = prefix.join(&found.file).to_string_lossy().into_owned();
+                }
+                all.push(found.to_string());
+            }
+        }
+        all
+    }
 }

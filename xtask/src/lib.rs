@@ -25,6 +25,7 @@ mod minimize;
 mod module;
 mod mutants;
 mod new;
+mod own;
 mod place;
 mod report;
 mod repro;
@@ -85,8 +86,8 @@ enum Verb {
     #[command(after_help = "Example:\n  cargo xtask doctor")]
     Doctor,
     /// Build everything and run all tests: unit tests, then every scenario on the default kernel
-    Test(ci::Test),
-    Ci(ci::Ci),
+    Test(own::Test),
+    Ci(own::Ci),
     /// Run one of the lab's benchmarks
     Bench(bench::Bench),
     Fuzz(fuzz::Fuzz),
@@ -123,6 +124,7 @@ enum Lab {
     Build(build::Build),
     Diff(diff::Diff),
     Bisect(Box<bisect::Bisect>),
+    Ci(Box<ci::Ci>),
     Judge(judge::Judge),
     Coverage(coverage::Coverage),
     Affected(affected::Show),
@@ -206,6 +208,7 @@ impl Lab {
             Lab::Build(verb) => verb.run(),
             Lab::Diff(verb) => verb.run(),
             Lab::Bisect(verb) => verb.run(),
+            Lab::Ci(verb) => verb.run(),
             Lab::Module(verb) => verb.run(),
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),

@@ -62,7 +62,7 @@ pub(crate) struct Run {
     /// A kernel of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
     /// (repeatable) [default: those of ftrace-lab.yaml, or 6.12]
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
-    kernels: Vec<String>,
+    pub(crate) kernels: Vec<String>,
     /// Build the kernel from this tree instead of its own source
     #[arg(long, value_name = "PATH")]
     kernel_tree: Option<PathBuf>,
@@ -109,7 +109,7 @@ pub(crate) struct Run {
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
-    setup: Setup,
+    pub(crate) setup: Setup,
 }
 
 fn seed(text: String) -> Result<u64, std::num::ParseIntError> {
@@ -118,10 +118,11 @@ fn seed(text: String) -> Result<u64, std::num::ParseIntError> {
 
 impl Run {
     pub(crate) fn run(self) -> Result<u8> {
-        self.affected.each_save(self.kernel_tree.as_deref(), || self.run_once())
+        self.affected.each_save(self.kernel_tree.as_deref(), || Ok(self.run_once()?.0))
     }
 
-    fn run_once(&self) -> Result<u8> {
+    /// Returns the exit code, and the directory of the results unless there was nothing to run.
+    pub(crate) fn run_once(&self) -> Result<(u8, Option<PathBuf>)> {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
         let (mut selection, part) = self.selection(&progress)?;
@@ -145,7 +146,7 @@ impl Run {
         };
         if selection.cases.is_empty() {
             println!("nothing to run");
-            return Ok(exit::SUCCESS);
+            return Ok((exit::SUCCESS, None));
         }
         let options = Options {
             kernel_tree: self.kernel_tree.clone(),
@@ -185,7 +186,7 @@ impl Run {
             let run = directory.display();
             println!("coverage: `{show} {run}`; `lab report` adds pages of the source to report.html");
         }
-        Ok(code(&results))
+        Ok((code(&results), Some(directory)))
     }
 
     fn ensure(&self, selection: &Selection) -> Result<Lab> {

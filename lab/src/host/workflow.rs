@@ -7,7 +7,18 @@ use std::{
     env,
     fs::File,
     io::{self, Read, Write, stderr, stdout},
+    sync::{Mutex, PoisonError},
 };
+
+/// Commands for the runner, once it obeys again.
+static COMMANDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Gives the runner a command when the others are no longer stopped, if this process runs in a step of a workflow.
+pub fn command(text: String) {
+    if env::var_os("GITHUB_ACTIONS").is_some() {
+        COMMANDS.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+}
 
 /// Stops the runner's commands until it is dropped.
 #[derive(Debug)]
@@ -37,6 +48,9 @@ impl Drop for StoppedCommands {
     fn drop(&mut self) {
         // The last line may not have ended, and the runner may have closed the pipe.
         let _ = write!(stdout(), "\n::{}::\n", self.token);
+        for command in COMMANDS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = writeln!(stdout(), "{command}");
+        }
         let _ = stdout().flush();
     }
 }

@@ -1,5 +1,6 @@
 //! Shows results: `junit.xml`, `results.ktap`, `report.html`, Markdown, the terminal.
 
+mod annotations;
 mod divergence;
 mod html;
 mod junit;
@@ -7,6 +8,7 @@ mod ktap;
 mod markdown;
 mod terminal;
 
+pub use annotations::{Annotation, annotations};
 pub use divergence::side_by_side;
 pub use html::{REPORT, write_html};
 pub use junit::write_junit;
