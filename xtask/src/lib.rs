@@ -81,7 +81,7 @@ const BEGIN: &str = "Start here:\n  \
 enum Verb {
     /// Run scenarios on kernels; inspect, reproduce and bisect the results
     #[command(subcommand, after_help = BEGIN)]
-    Lab(Box<LabOfCheckout>),
+    Lab(LabOfCheckout),
     /// Show every prerequisite, its version, and whether it is sufficient
     #[command(after_help = "Example:\n  cargo xtask doctor")]
     Doctor,
@@ -108,7 +108,7 @@ enum InstalledVerb {
 #[derive(Subcommand)]
 enum LabOfCheckout {
     #[command(flatten)]
-    Lab(Lab),
+    Lab(Box<Lab>),
     Schema(schema::Schema),
 }
 
@@ -146,7 +146,7 @@ impl Verb {
     /// Returns whether its output is data for a program, with nothing of a guest in it.
     fn prints_data(&self) -> bool {
         match self {
-            Verb::Lab(verb) => match &**verb {
+            Verb::Lab(verb) => match verb {
                 LabOfCheckout::Lab(verb) => verb.prints_data(),
                 LabOfCheckout::Schema(_) => true,
             },
@@ -158,7 +158,7 @@ impl Verb {
 
     fn run(self) -> Result<u8> {
         match self {
-            Verb::Lab(verb) => match *verb {
+            Verb::Lab(verb) => match verb {
                 LabOfCheckout::Lab(verb) => verb.run(),
                 LabOfCheckout::Schema(verb) => verb.run(),
             },
