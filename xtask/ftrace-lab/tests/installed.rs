@@ -216,7 +216,7 @@ fn the_action_tests_a_repository_of_others() {
     let [summary, outputs] = ["summary", "outputs"].map(|name| place.join(name));
     // The first step installs the command, from the checkout of the action.
     let installed = Command::new("cargo")
-        .args(["install", "--quiet", "--debug", "--locked", "--root"])
+        .args(["install", "--quiet", "--debug", "--locked", "--force", "--root"])
         .arg(&place)
         .arg("--path")
         .arg(Path::new(ROOT).join("xtask/ftrace-lab"))
