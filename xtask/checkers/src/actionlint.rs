@@ -41,9 +41,12 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Returns the errors in the workflow files of the checkout. Fails if there are no such files.
+/// Returns the errors in the workflow files of the checkout and of its examples. Fails if there are no such files.
 pub fn lint(lab: &Lab) -> Result<Vec<Complaint>> {
-    let files = workflows(&lab.root)?;
+    let mut files = workflows(&lab.root)?;
+    for example in fs::read_dir(lab.root.join("examples"))? {
+        files.extend(workflows(&example?.path())?);
+    }
     let program = obtain(lab)?;
     let said = Tool::new("node")
         .args(["-e", SCRIPT, "--"])
