@@ -42,14 +42,15 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand, bui
 use lab::{
     bisect::BisectError,
     host::{interrupt, workflow::StoppedCommands},
+    init::Subject,
     kernel::SpecError,
     machine::boot_if_child,
     mutants::MutantError,
     reproducer::ReproError,
-    scenario::ScenarioError,
+    scenario::{Project, ScenarioError},
     words::{called, printable, set_installed},
 };
-use std::{fmt, panic, path::PathBuf, process::ExitCode};
+use std::{env, fmt, panic, path::PathBuf, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
 #[derive(Parser)]
@@ -61,7 +62,7 @@ struct OfCheckout {
 
 /// Does ftrace still work on the kernels that matter?
 #[derive(Parser)]
-#[command(name = "ftrace-lab", version, after_help = BEGIN)]
+#[command(name = "ftrace-lab", version, before_help = likely(), after_help = EXIT_CODES)]
 struct Installed {
     #[command(subcommand)]
     verb: InstalledVerb,
@@ -76,6 +77,39 @@ const BEGIN: &str = "Start here:\n  \
     docs/tutorial.md continues from there.\n\n\
     Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
                           2 usage error or invalid file, 3 the lab itself failed.";
+
+const EXIT_CODES: &str = "Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one \
+                          scenario failed, 2 usage error or invalid file, 3 the lab itself failed.";
+
+/// What one is likely to want in the current directory.
+fn likely() -> &'static str {
+    let here = env::current_dir().unwrap_or_default();
+    if Project::above(&here).is_ok_and(|project| project.is_some()) {
+        return "This is a project:\n  \
+            ftrace-lab run          run its scenarios\n  \
+            ftrace-lab check        check its files without a kernel\n  \
+            ftrace-lab new NAME     create a scenario";
+    }
+    let is_built = ["Kbuild", "Makefile"].iter().any(|name| here.join(name).is_file());
+    match Subject::of(&here) {
+        Ok(Subject::KernelTree) => {
+            "This is a kernel tree:\n  \
+            ftrace-lab run --yes --kernel-tree . probes    build it, and run scenarios on it\n  \
+            ftrace-lab init                                keep scenarios of your own in it"
+        }
+        Ok(Subject::Modules(_)) if is_built => {
+            "There is a module here:\n  \
+            ftrace-lab module .     check it on several kernels\n  \
+            ftrace-lab init         write ftrace-lab.yaml and a first scenario"
+        }
+        _ => {
+            "Start here:\n  \
+            ftrace-lab doctor                                    check the prerequisites of this host\n  \
+            ftrace-lab init                                      test the module or program of a directory\n  \
+            ftrace-lab run --kernel debian-13 probes/eventfd-write    run one of the ready scenarios"
+        }
+    }
+}
 
 #[derive(Subcommand)]
 enum Verb {

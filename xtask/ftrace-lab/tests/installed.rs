@@ -268,4 +268,9 @@ fn help_is_about_the_installed_command() {
         let help = said(&repository.sh(&format!("ftrace-lab help {name}")));
         assert!(help.contains("Usage: ftrace-lab") && !help.contains("cargo xtask"), "{help}");
     }
+    assert!(all.starts_with("Start here:"), "{all}");
+    let likely = |repository: &Repository| said(&repository.sh("ftrace-lab --help"));
+    assert!(likely(&Repository::of(Some("hook"))).starts_with("This is a project:"));
+    repository.write("Makefile", "obj-m := mine.o\n");
+    assert!(likely(&repository).starts_with("There is a module here:"));
 }
