@@ -1,7 +1,7 @@
 //! Follows docs/tutorial.md, docs/workloads.md and docs/dtrace.md like a new user: writes their files, runs their
 //! commands on the real default kernel, and compares their output with that on the page.
 
-use checkers::page::{self, Reader};
+use checkers::page::{self, Reader, copy};
 use lab::host::process::write_program;
 use std::{
     env, fs,
@@ -23,7 +23,7 @@ impl Checkout {
     fn new() -> Checkout {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let programs = place.path().join("bin");
-        copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios"));
+        copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios")).unwrap();
         symlink(Path::new(ROOT).join("guest"), place.path().join("guest")).unwrap();
         fs::create_dir(&programs).unwrap();
         let xtask = env!("CARGO_BIN_EXE_xtask");
@@ -58,19 +58,6 @@ impl Reader for Checkout {
         let path = self.path.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, body).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let from = entry.unwrap().path();
-        let to = to.join(from.file_name().unwrap());
-        if from.is_dir() {
-            copy(&from, &to);
-        } else {
-            fs::copy(&from, &to).unwrap();
-        }
     }
 }
 

@@ -371,7 +371,11 @@ impl Scenario {
 
 /// Returns the JSON Schema of scenario files, the content of `scenarios/schema.json`.
 pub fn schema() -> String {
-    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Document>();
+    schema_of::<Document>()
+}
+
+fn schema_of<T: JsonSchema>() -> String {
+    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>();
     let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     text.push('\n');
     text

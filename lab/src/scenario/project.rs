@@ -11,6 +11,7 @@ use super::{
         name_map::Named,
         scalar::{FromText, from_text},
     },
+    schema_of,
     values::{
         names::{ModuleName, ProgramName},
         timespan::Timespan,
@@ -22,7 +23,7 @@ use crate::{
     yaml::{self, Mapping, Value},
 };
 use indexmap::IndexMap;
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 
@@ -287,10 +288,7 @@ pub(super) fn complete(path: &Path, source: &str) -> Result<Option<(Project, Str
 
 /// Returns the JSON Schema of the file.
 pub fn project_schema() -> String {
-    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<ProjectDocument>();
-    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
-    text.push('\n');
-    text
+    schema_of::<ProjectDocument>()
 }
 
 #[cfg(test)]

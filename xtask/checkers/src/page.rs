@@ -12,7 +12,7 @@
 //! | `yaml` | nothing: a part of a file |
 
 use regex::Regex;
-use std::{fs, path::Path, process::Output};
+use std::{fs, io, path::Path, process::Output};
 
 /// Where a page is followed.
 pub trait Reader {
@@ -66,6 +66,21 @@ pub fn follow(page: &Path, reader: &impl Reader) -> (usize, usize) {
         }
     }
     (ran, compared)
+}
+
+/// Copies a directory to where there is none.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let from = entry?.path();
+        let to = to.join(from.file_name().unwrap_or_default());
+        if from.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 /// A fenced block of a page.

@@ -1,7 +1,7 @@
 //! `ftrace-lab` where there is no checkout of it: follows docs/your-module.md and the examples like a user, on the real
 //! kernel of Debian 13, and checks modules with defects.
 
-use checkers::page::{Reader, follow};
+use checkers::page::{Reader, copy, follow};
 use serde_yaml::Value;
 use std::{
     env, fs,
@@ -27,7 +27,7 @@ impl Repository {
         let programs = place.path().join("bin");
         fs::create_dir(&programs).unwrap();
         match example {
-            Some(name) => copy(&Path::new(ROOT).join("examples").join(name), &path),
+            Some(name) => copy(&Path::new(ROOT).join("examples").join(name), &path).unwrap(),
             None => fs::create_dir(&path).unwrap(),
         }
         fs::create_dir(path.join(".git")).unwrap();
@@ -60,19 +60,6 @@ impl Reader for Repository {
         let path = self.path.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, body).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let from = entry.unwrap().path();
-        let to = to.join(from.file_name().unwrap());
-        if from.is_dir() {
-            copy(&from, &to);
-        } else {
-            fs::copy(&from, &to).unwrap();
-        }
     }
 }
 
