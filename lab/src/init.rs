@@ -19,6 +19,9 @@ const FIRST_KERNEL: &str = "debian-13";
 /// Where schemas for editors are, below the directory of results.
 pub const SCHEMAS: &str = "schema";
 
+/// The schema of scenarios, below a project's directory.
+pub const SCENARIO_SCHEMA: &str = "results/schema/scenario.json";
+
 /// Maximum depth at which modules and programs are searched.
 const DEPTH_MAX: usize = 4;
 
@@ -75,7 +78,8 @@ impl Subject {
 
     /// Returns the files to write, by their path below the directory.
     pub fn files(&self) -> Result<Vec<(PathBuf, String)>> {
-        let head = "# yaml-language-server: $schema=../results/schema/scenario.json\n";
+        let schema = format!("../{SCENARIO_SCHEMA}");
+        let head = format!("# yaml-language-server: $schema={schema}\n");
         let scenario = match self {
             Subject::Modules(modules) => {
                 let (name, _) = &modules[0];
@@ -94,11 +98,7 @@ impl Subject {
                      steps:\n  - workload: {name}\n"
                 )
             }
-            Subject::KernelTree => {
-                let text = Template::Values.written("first")?;
-                let body = text.split_once("summary:").map_or(text.as_str(), |(_, body)| body);
-                format!("{head}summary:{body}")
-            }
+            Subject::KernelTree => Template::Values.written("first", &schema)?,
         };
         Ok(vec![(PROJECT_FILE.into(), self.project()), ("scenarios/first.yaml".into(), scenario)])
     }

@@ -1,10 +1,11 @@
 //! `cargo xtask lab new`
 
-use crate::{Usage, exit, scenarios};
+use crate::{Usage, exit, place::project, scenarios};
 use anyhow::Result;
 use clap::Args;
 use fs_err::{self as fs, File};
 use lab::{
+    init::SCENARIO_SCHEMA,
     scenario::{self, Template},
     words::called,
 };
@@ -40,7 +41,7 @@ impl New {
             (None, Some(function)) => Template::Hook(function),
             (None, None) => Template::Values,
         };
-        let text = starter.written(&self.name)?;
+        let text = starter.written(&self.name, &schema())?;
         let root = scenarios();
         let path = root.join(format!("{}.yaml", self.name));
         unmixed(&root, &self.name)?;
@@ -65,6 +66,13 @@ impl New {
         println!("wrote {}\nrun it: {} {}", shown.display(), called("cargo xtask lab run"), self.name);
         Ok(exit::SUCCESS)
     }
+}
+
+/// Returns the path of the schema from the directory of the scenarios.
+fn schema() -> String {
+    let Some(project) = project() else { return "schema.json".to_owned() };
+    let depth = scenarios().strip_prefix(&project.directory).map_or(1, |below| below.components().count());
+    "../".repeat(depth) + SCENARIO_SCHEMA
 }
 
 /// Rejects a name above or below that of another scenario: their result directories would be nested.

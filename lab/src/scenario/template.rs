@@ -20,11 +20,12 @@ const WORKLOAD: &str = "eventfd --sleep 0 1 2 4";
 const SAYS: &str = "{ ends_with: Parent read 7 (0x7) from efd }";
 
 impl Template {
-    /// Returns the scenario `name`, to be stored as `scenarios/NAME.yaml`.
+    /// Returns the scenario `name`, to be stored as `scenarios/NAME.yaml`. `schema` is the path of the schema from
+    /// `scenarios`.
     ///
     /// # Errors
     /// Fails for an invalid name of a scenario or function.
-    pub fn written(&self, name: &str) -> Result<String, ScenarioError> {
+    pub fn written(&self, name: &str, schema: &str) -> Result<String, ScenarioError> {
         let file = format!("{name}.yaml");
         let path = Path::new(&file);
         if !is_name(name) {
@@ -46,12 +47,12 @@ impl Template {
             );
             return Err(ScenarioError::of_file(path, message));
         }
-        let text = self.text(&"../".repeat(name.matches('/').count()), function, name);
+        let text = self.text(&("../".repeat(name.matches('/').count()) + schema), function, name);
         Scenario::parse(path, &text)?;
         Ok(called(&text).into_owned())
     }
 
-    fn text(&self, up: &str, function: &str, name: &str) -> String {
+    fn text(&self, schema: &str, function: &str, name: &str) -> String {
         let (summary, config, trace, steps, expect) = match self {
             Template::Values => (
                 "a kprobe on eventfd_write sees every value that the workload writes".to_owned(),
@@ -89,7 +90,7 @@ impl Template {
             ),
         };
         format!(
-            "# yaml-language-server: $schema={up}schema.json\n\
+            "# yaml-language-server: $schema={schema}\n\
              # Run it:     cargo xtask lab run {name}\n\
              # Explain it: cargo xtask lab explain {name}\n\
              # Reference:  docs/scenarios.md\n\
@@ -133,12 +134,12 @@ mod tests {
         let starters =
             [Template::Values, Template::Kprobe("vfs_write".into()), Template::Hook("vfs_write".into())];
         for starter in starters {
-            let text = starter.written("area/mine").unwrap_or_else(|error| panic!("{error}"));
+            let text = starter.written("area/mine", "schema.json").unwrap_or_else(|error| panic!("{error}"));
             assert!(text.starts_with("# yaml-language-server: $schema=../schema.json\n"), "{text}");
         }
         assert!(
             Template::Values
-                .written("mine")
+                .written("mine", "schema.json")
                 .unwrap()
                 .starts_with("# yaml-language-server: $schema=schema.json\n")
         );
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused() {
         let check = |starter: Template, name: &str, expect: &str| {
-            let error = starter.written(name).unwrap_err().to_string();
+            let error = starter.written(name, "schema.json").unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
         for name in ["", "/etc/x", "../x", "a//b", "a/.b", "x y", "a/../b"] {

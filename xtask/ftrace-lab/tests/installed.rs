@@ -88,6 +88,8 @@ fn each_example_does_what_its_readme_says() {
         let repository = Repository::of(Some(name));
         let page = Path::new(ROOT).join("examples").join(name).join("README.md");
         assert_eq!(follow(&page, &repository), (1, 1), "{name}");
+        let begun = repository.sh("ftrace-lab new area/more && grep schema= scenarios/area/more.yaml");
+        assert!(said(&begun).contains("$schema=../../results/schema/scenario.json"), "{}", said(&begun));
         let checked = repository.sh("ftrace-lab check && cat results/.gitignore");
         assert!(checked.status.success() && said(&checked).ends_with("*\n"), "{name}: {}", said(&checked));
     }
