@@ -125,22 +125,26 @@ static uint32_t btf_id(uint32_t kind, const char *name)
 /* The size of the longest text to print, rounded up to words. */
 #define FORMAT_SIZE 24
 
-/* Loads a program that calls bpf_trace_printk("KIND %lld", a number of its context). */
+/*
+ * Loads a program that calls bpf_trace_printk("KIND %lld", a number of its context). Before 5.13, the size that it
+ * is told must be that of the text.
+ */
 static int load_program(const char *kind, uint32_t type, uint32_t attach_type,
 			uint32_t attach_btf_id, int number)
 {
+	int words[FORMAT_SIZE / sizeof(int)] = { 0 };
+	const int length = snprintf((char *)words, sizeof(words), "%s %%lld", kind);
 	struct bpf_insn program[32] = { {
 		.code = BPF_LDX | BPF_MEM | BPF_DW, .dst_reg = BPF_REG_3, .src_reg = BPF_REG_1, .off = 8 * number,
 	} };
 	const struct bpf_insn call[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_1, .src_reg = BPF_REG_10 },
 		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_1, .imm = -FORMAT_SIZE },
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = FORMAT_SIZE },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = length + 1 },
 		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_trace_printk },
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	int words[FORMAT_SIZE / sizeof(int)] = { 0 };
 	static char log[1 << 16];
 	union bpf_attr attr = {
 		.prog_type = type,
@@ -155,7 +159,6 @@ static int load_program(const char *kind, uint32_t type, uint32_t attach_type,
 	int at = 1, fd;
 	size_t word;
 
-	snprintf((char *)words, sizeof(words), "%s %%lld", kind);
 	for (word = 0; word < sizeof(words) / sizeof(*words); word++)
 		program[at++] = (struct bpf_insn){
 			.code = BPF_ST | BPF_MEM | BPF_W,
