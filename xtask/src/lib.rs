@@ -50,7 +50,7 @@ use lab::{
     scenario::{Project, ScenarioError},
     words::{called, printable, set_installed},
 };
-use std::{env, fmt, panic, path::PathBuf, process::ExitCode};
+use std::{env, fmt, panic, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
 #[derive(Parser)]
@@ -280,10 +280,9 @@ pub(crate) mod exit {
     pub(crate) const UNSUPPORTED: u8 = 12;
 }
 
-/// Runs `cargo xtask …` in the checkout at `root`.
-pub fn of_checkout(root: PathBuf) -> ExitCode {
+/// Runs `cargo xtask …` in the checkout that it was built from.
+pub fn of_checkout() -> ExitCode {
     boot_if_child();
-    place::set(root);
     complete::answer("xtask", OfCheckout::command);
     let arguments = OfCheckout::parse();
     let prints_data = arguments.verb.prints_data();

@@ -1,7 +1,7 @@
 //! `cargo xtask …`
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    xtask::of_checkout(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+    xtask::of_checkout()
 }

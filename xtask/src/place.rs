@@ -19,15 +19,11 @@ static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
 static PROJECT: OnceLock<Option<Project>> = OnceLock::new();
 
-/// Sets the checkout, once.
-pub(crate) fn set(root: PathBuf) {
-    ROOT.get_or_init(|| root);
-}
-
 /// Lays out the checkout that is in the program, unless that was done.
 pub(crate) fn lay_out_checkout(files: &[(&str, &[u8])]) -> Result<()> {
     if ROOT.get().is_none() {
-        set(lay_out(files, &Cache::open(&Progress::new())?)?);
+        let laid_out = lay_out(files, &Cache::open(&Progress::new())?)?;
+        ROOT.get_or_init(|| laid_out);
     }
     Ok(())
 }
@@ -43,7 +39,7 @@ pub(crate) fn find_project() -> Result<(), ScenarioError> {
 
 /// The checkout that this program was built from; of an installed program, its copy in the cache.
 pub(crate) fn root() -> &'static Path {
-    ROOT.get().map_or(Path::new("."), PathBuf::as_path)
+    ROOT.get_or_init(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
 }
 
 /// The project that the current directory belongs to.
