@@ -44,8 +44,11 @@ impl fmt::Display for Complaint {
 /// Returns the errors in the workflow files of the checkout and of its examples. Fails if there are no such files.
 pub fn lint(lab: &Lab) -> Result<Vec<Complaint>> {
     let mut files = workflows(&lab.root)?;
-    for example in fs::read_dir(lab.root.join("examples"))? {
-        files.extend(workflows(&example?.path())?);
+    let examples = lab.root.join("examples");
+    if examples.is_dir() {
+        for example in fs::read_dir(examples)? {
+            files.extend(workflows(&example?.path())?);
+        }
     }
     let program = obtain(lab)?;
     let said = Tool::new("node")
