@@ -126,8 +126,8 @@ static uint32_t btf_id(uint32_t kind, const char *name)
 #define FORMAT_SIZE 24
 
 /*
- * Loads a program that calls bpf_trace_printk("KIND %lld", a number of its context). Before 5.13, the size that it
- * is told must be that of the text.
+ * Loads a program that calls bpf_trace_printk("KIND %lld", a number of its context). Before 5.13, that function
+ * prints nothing if its second argument is larger than the text.
  */
 static int load_program(const char *kind, uint32_t type, uint32_t attach_type,
 			uint32_t attach_btf_id, int number)

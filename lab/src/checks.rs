@@ -41,7 +41,7 @@ const VALIDATE: &str = "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 > $ca
 pub struct Checked<'a> {
     /// Its directory.
     pub source: &'a Path,
-    /// Its name, unless it is the only one that the directory builds.
+    /// Its name.
     pub name: &'a str,
     /// The command that builds it instead of kbuild.
     pub build: Option<&'a str>,

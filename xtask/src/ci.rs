@@ -3,31 +3,26 @@
 use crate::{
     exit,
     matrix::github_outputs,
+    merge::{REPORT, append_summary, is_report, reproducer},
     place::{default_kernels, project, root, scenarios},
     run::Run,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use fs_err::{self as fs, File};
+use fs_err as fs;
 use lab::{
     cache::KeyBuilder,
     host::{prerequisites::Need, workflow},
     kernel::{self, prune},
-    report::{Page, annotations, markdown},
-    reproducer::FILE,
+    report::{Page, annotations},
     results::{Results, ScenarioResult, since, stored_results},
     scenario::Scenario,
-    words::called,
 };
 use std::{
     collections::BTreeSet,
     env,
-    io::Write,
     path::{Path, PathBuf},
 };
-
-/// The file of a report that the next one is compared with.
-const REPORT: &str = "results.json";
 
 /// Run scenarios in a workflow: summary, annotations, comparison with the last report
 #[derive(Args)]
@@ -93,25 +88,11 @@ impl Ci {
     }
 
     fn summarize(&self, results: &Results, directory: &Path) -> Result<()> {
-        let last = self.last.as_ref().filter(|last| {
-            let is_there = last.join(REPORT).is_file();
-            if !is_there {
-                eprintln!("no report in `{}` yet: nothing to compare with", last.display());
-            }
-            is_there
-        });
-        let last = last.map(|last| stored_results(last)).transpose()?;
+        let last = self.last.as_deref().filter(|last| is_report(last)).map(stored_results).transpose()?;
         let delta = last.map(|last| since(&last, results));
-        let Some(path) = self.summary.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
-            return Ok(());
-        };
-        let reproducer = |result: &ScenarioResult| {
-            let file = Path::new(&result.directory).join(FILE);
-            format!("{} {}", called("cargo xtask lab repro"), directory.join(file).display())
-        };
-        let page = markdown(&Page { results, gaps: &[], since: delta.as_ref(), reproducer: &reproducer });
-        let file = File::options().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(page.as_bytes())).context("cannot write the summary")
+        let reproducer = |result: &ScenarioResult| reproducer(result, directory);
+        let page = Page { results, gaps: &[], since: delta.as_ref(), reproducer: &reproducer };
+        append_summary(self.summary.as_deref(), &page)
     }
 
     fn annotations(&self, results: &Results) -> Vec<String> {

@@ -50,11 +50,11 @@ use lab::{
     scenario::{Project, ScenarioError},
     words::{called, printable, set_installed},
 };
-use std::{env, fmt, panic, process::ExitCode};
+use std::{env, ffi::OsString, fmt, panic, process::ExitCode};
 
 /// ftrace-lab: does ftrace still work on the kernels that matter?
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = BEGIN)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = begin())]
 struct OfCheckout {
     #[command(subcommand)]
     verb: Verb,
@@ -62,24 +62,26 @@ struct OfCheckout {
 
 /// Does ftrace still work on the kernels that matter?
 #[derive(Parser)]
-#[command(name = "ftrace-lab", version, before_help = likely(), after_help = EXIT_CODES)]
+#[command(name = "ftrace-lab", version, after_help = EXIT_CODES)]
 struct Installed {
     #[command(subcommand)]
     verb: InstalledVerb,
 }
 
-/// First commands for a new user, and the common exit codes.
+/// First commands for a new user.
 const BEGIN: &str = "Start here:\n  \
     cargo xtask doctor                                check the prerequisites of this host\n  \
     cargo xtask lab run --yes probes/eventfd-write    run one scenario; the first run builds a kernel\n  \
     cargo xtask lab explain probes/eventfd-write      describe what it does\n  \
     cargo xtask lab new first/mine                    create your own\n\n\
-    docs/tutorial.md continues from there.\n\n\
-    Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one scenario failed, \
-                          2 usage error or invalid file, 3 the lab itself failed.";
+    docs/tutorial.md continues from there.";
 
 const EXIT_CODES: &str = "Exit codes, unless a command lists its own: 0 all passed (unsupported allowed), 1 at least one \
                           scenario failed, 2 usage error or invalid file, 3 the lab itself failed.";
+
+fn begin() -> String {
+    format!("{BEGIN}\n\n{EXIT_CODES}")
+}
 
 /// What one is likely to want in the current directory.
 fn likely() -> &'static str {
@@ -114,7 +116,7 @@ fn likely() -> &'static str {
 #[derive(Subcommand)]
 enum Verb {
     /// Run scenarios on kernels; inspect, reproduce and bisect the results
-    #[command(subcommand, after_help = BEGIN)]
+    #[command(subcommand, after_help = begin())]
     Lab(LabOfCheckout),
     /// Show every prerequisite, its version, and whether it is sufficient
     #[command(after_help = "Example:\n  cargo xtask doctor")]
@@ -297,7 +299,15 @@ pub fn installed(files: &'static [(&'static str, &'static [u8])]) -> ExitCode {
     if complete::is_asked() && place::lay_out_checkout(files).is_ok() {
         complete::answer("ftrace-lab", command);
     }
-    let matches = command().get_matches();
+    // Looks through the directory, so only for the help that shows it.
+    let words: Vec<_> = env::args_os().skip(1).collect();
+    let is_help = |word: &OsString| ["help", "--help", "-h"].iter().any(|help| word == help);
+    let command = match words.as_slice() {
+        [] => command().before_help(likely()),
+        [word] if is_help(word) => command().before_help(likely()),
+        _ => command(),
+    };
+    let matches = command.get_matches();
     let arguments = Installed::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     ended(arguments.verb.prints_data(), || {
         place::lay_out_checkout(files)?;

@@ -2,6 +2,7 @@
 
 use crate::{
     Usage, complete, exit,
+    merge::is_report,
     place::{default_kernels, project},
     root,
     run::wanted,
@@ -73,13 +74,7 @@ impl Matrix {
         };
         let (scenarios, _) = wanted(&self.paths, self.filter.as_ref(), false)?;
         let names: Vec<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
-        let last = self.last.clone().filter(|last| {
-            let is_there = last.join("results.json").is_file();
-            if !is_there {
-                eprintln!("no report in `{}` yet: nothing to compare with", last.display());
-            }
-            is_there
-        });
+        let last = self.last.clone().filter(|last| is_report(last));
         let times: Vec<PathBuf> = last.iter().chain(&self.times).cloned().collect();
         let split = Split {
             shards: self.shards.map(usize::from),

@@ -19,6 +19,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The file of a report that the next one is compared with.
+pub(crate) const REPORT: &str = "results.json";
+
 /// Merge several runs, or all parts of a split, into one report
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -80,20 +83,31 @@ impl Merge {
             println!("incomplete: {}", printable(gap));
         }
         println!("{}\nresults: {}", summary(&merged.results), directory.display());
-        let Some(path) = self.summary.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
-            return Ok(());
-        };
         let reproducer = |result: &ScenarioResult| reproducer(result, directory);
-        let page =
-            markdown(&Page { results: &merged.results, gaps: &merged.gaps, since, reproducer: &reproducer });
-        let file = File::options().create(true).append(true).open(path);
-        let written = file.and_then(|mut file| file.write_all(page.as_bytes()));
-        written.context("cannot write the summary")
+        let page = Page { results: &merged.results, gaps: &merged.gaps, since, reproducer: &reproducer };
+        append_summary(self.summary.as_deref(), &page)
     }
 }
 
+/// Returns whether a directory has a report, and says so if not: there is none before the first run.
+pub(crate) fn is_report(last: &Path) -> bool {
+    let is_there = last.join(REPORT).is_file();
+    if !is_there {
+        eprintln!("no report in `{}` yet: nothing to compare with", last.display());
+    }
+    is_there
+}
+
+/// Appends a page to the summary, if there is one.
+pub(crate) fn append_summary(summary: Option<&Path>, page: &Page<'_>) -> Result<()> {
+    let Some(path) = summary.filter(|path| !path.as_os_str().is_empty()) else { return Ok(()) };
+    let file = File::options().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(markdown(page).as_bytes()));
+    written.context("cannot write the summary")
+}
+
 /// Returns the command that runs a scenario again, from its `repro.yaml` if there is one.
-fn reproducer(result: &ScenarioResult, directory: &Path) -> String {
+pub(crate) fn reproducer(result: &ScenarioResult, directory: &Path) -> String {
     let file = directory.join(&result.directory).join(FILE);
     if !result.directory.is_empty() && file.is_file() {
         return format!("{} {}", called("cargo xtask lab repro"), file.display());

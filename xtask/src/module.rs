@@ -2,7 +2,7 @@
 
 use crate::{
     Usage, complete, exit,
-    place::{project, results, root},
+    place::{results, root},
     run::code,
     setup::Setup,
 };
@@ -89,8 +89,7 @@ impl Module {
         let selection = Selection::all(kernel::choose(root(), &named)?, scenario::select(place.path(), &[])?);
         let lab = self.setup.ensure(Need::Run)?;
         let built = kernels(&lab, &selection.kernels, None)?;
-        let results = project().map_or_else(results, crate::place::results_of);
-        let mut options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results) };
+        let mut options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results()) };
         let prepared = prepare_on(&lab, &options, built)?;
         let unbuilt = keep_built(&mut options.selection, &prepared);
         let mut ran = None;

@@ -9,7 +9,8 @@ use std::{io, path::Path};
 /// The file that marks a cache.
 const MARK: &str = ".ftrace-lab-cache";
 
-const MARK_TEXT: &str = "This is a cache of ftrace-lab. `lab cache --keep` removes what is in it.\n";
+const MARK_TEXT: &str =
+    "This is a cache of ftrace-lab. `cargo xtask lab cache --keep` removes what is in it.\n";
 
 /// Tells backup programs that the directory is a cache.
 const TAG: &str = "CACHEDIR.TAG";

@@ -45,8 +45,6 @@ pub struct Project {
     pub scenarios: PathBuf,
     /// The kernels on which they run.
     pub kernels: Vec<String>,
-    /// The names of its modules.
-    pub modules: Vec<String>,
     modules_written: Mapping,
     workloads_written: Mapping,
     defaults: Mapping,
@@ -71,6 +69,7 @@ struct ProjectDocument {
     kernels: Vec<String>,
     /// The modules that scenarios load by name, with `load:`; paths are relative to this file.
     #[serde(default, deserialize_with = "modules")]
+    #[expect(dead_code, reason = "checked here, and used as written")]
     #[schemars(with = "std::collections::BTreeMap<String, SourceModule>")]
     modules: IndexMap<ModuleName, SourceModule>,
     /// The programs that scenarios run by name, with `workload:`; paths are relative to this file.
@@ -193,7 +192,6 @@ impl Project {
             scenarios: directory.join(document.scenarios.map_or("scenarios".into(), |below| below.0)),
             directory,
             kernels: document.kernels,
-            modules: document.modules.keys().map(ToString::to_string).collect(),
             modules_written: map("modules"),
             workloads_written: map("workloads"),
             defaults: map("defaults"),
