@@ -3,7 +3,9 @@
 use crate::{
     Usage,
     coverage::{best_run, measured_on},
-    exit, results, root,
+    exit,
+    json::{self, Json},
+    results, root,
 };
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -23,6 +25,8 @@ use lab::{
     run::{kernels, select::Selection},
     words::printable,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -115,6 +119,19 @@ pub(crate) struct Show {
     /// Directory of the run with the coverage [default: the one that measured most scenarios]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// The scenarios that a change concerns.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ConcernedByChange {
+    /// Why it may concern all scenarios, in which case none is listed.
+    all: Option<String>,
+    /// The most concerned first.
+    scenarios: Vec<Concerned>,
+    /// Slow ones whose lines those run, too.
+    left_out: Vec<Concerned>,
 }
 
 impl Show {
@@ -133,28 +150,42 @@ impl Show {
         };
         let (affected, times) = change.affected(&self.kernel, &run)?;
         match affected {
-            Affected::All(why) => println!("all scenarios: {why}"),
-            Affected::Some(concerned) if concerned.is_empty() => println!("no scenario ran what changed"),
-            Affected::Some(mut concerned) => {
-                let slow = slow(&mut concerned, &self.kernel, &times);
-                print(&concerned);
-                print!("{slow}");
+            Affected::All(why) if !self.json.wanted => println!("all scenarios: {why}"),
+            Affected::All(why) => {
+                json::print(&ConcernedByChange {
+                    all: Some(why),
+                    scenarios: Vec::new(),
+                    left_out: Vec::new(),
+                })?;
+            }
+            Affected::Some(mut scenarios) => {
+                let left_out = take_slow_ones(&mut scenarios, &self.kernel, &times);
+                if self.json.wanted {
+                    json::print(&ConcernedByChange { all: None, scenarios, left_out })?;
+                } else if scenarios.is_empty() {
+                    println!("no scenario ran what changed");
+                } else {
+                    print(&scenarios);
+                    print!("{}", named_slow(&left_out, &self.kernel, &times));
+                }
             }
         }
         Ok(exit::SUCCESS)
     }
 }
 
-/// Takes the slow scenarios out whose lines others ran, and returns a line that names them.
-fn slow(concerned: &mut Vec<Concerned>, kernel: &str, times: &Times) -> String {
-    let seconds = |scenario: &str| times.get(kernel, scenario);
-    let slow = take_slow(concerned, seconds, times.median(kernel));
+/// Takes the slow scenarios out whose lines others ran.
+fn take_slow_ones(concerned: &mut Vec<Concerned>, kernel: &str, times: &Times) -> Vec<Concerned> {
+    take_slow(concerned, |scenario| times.get(kernel, scenario), times.median(kernel))
+}
+
+/// Returns a line that names them.
+fn named_slow(slow: &[Concerned], kernel: &str, times: &Times) -> String {
     if slow.is_empty() {
         return String::new();
     }
-    let slow = slow
-        .iter()
-        .map(|slow| format!("{} ({:.0} s)", slow.scenario, seconds(&slow.scenario).unwrap_or_default()));
+    let seconds = |scenario: &str| times.get(kernel, scenario).unwrap_or_default();
+    let slow = slow.iter().map(|slow| format!("{} ({:.0} s)", slow.scenario, seconds(&slow.scenario)));
     let slow = slow.collect::<Vec<_>>().join(", ");
     format!("left out, since quicker ones run the same lines: {slow}\n")
 }
@@ -264,8 +295,11 @@ impl Change {
                 Affected::All(why) => (format!("all scenarios are run: {why}\n"), all.collect()),
                 Affected::Some(mut concerned) => {
                     let said = format!("{} of {} scenarios ran what changed\n", concerned.len(), all.count());
-                    let slow = slow(&mut concerned, kernel, &times);
-                    (said + &slow, concerned.into_iter().map(|concerned| concerned.scenario).collect())
+                    let slow = take_slow_ones(&mut concerned, kernel, &times);
+                    (
+                        said + &named_slow(&slow, kernel, &times),
+                        concerned.into_iter().map(|concerned| concerned.scenario).collect(),
+                    )
                 }
             };
             progress.suspend(|| print!("{said}"));

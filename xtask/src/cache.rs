@@ -1,6 +1,11 @@
 //! `cargo xtask lab cache`
 
-use crate::{complete, exit, root, setup::Setup};
+use crate::{
+    complete, exit,
+    json::{self, Json},
+    root,
+    setup::Setup,
+};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -12,6 +17,8 @@ use lab::{
     },
     progress::Progress,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::Path;
 
 /// Show the size of the cache, or prune it to what some kernels need
@@ -29,7 +36,28 @@ pub(crate) struct Show {
     #[arg(long, value_name = "NAME", add = complete::kernels())]
     keep: Vec<String>,
     #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
     setup: Setup,
+}
+
+/// The cache.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Cached<'a> {
+    directory: &'a Path,
+    /// The most that builds and sources may take together; null if there is no limit.
+    limit_bytes: Option<u64>,
+    entries: Vec<Entry<'a>>,
+    /// What --keep removed.
+    removed: Vec<Entry<'a>>,
+}
+
+/// A part of the cache.
+#[derive(Serialize, JsonSchema)]
+struct Entry<'a> {
+    /// Relative to the directory of the cache.
+    path: &'a Path,
+    bytes: u64,
 }
 
 impl Show {
@@ -37,6 +65,10 @@ impl Show {
         if self.keep.is_empty() {
             let cache = Cache::open(&Progress::new())?;
             let sizes = sizes(&cache)?;
+            if self.json.wanted {
+                json::print(&cached(&cache, &sizes, &Sizes::new()))?;
+                return Ok(exit::SUCCESS);
+            }
             show(&cache, "in", &sizes);
             println!("{}", limit(&cache, &sizes));
             return Ok(exit::SUCCESS);
@@ -45,11 +77,22 @@ impl Show {
         let lab = self.setup.ensure(Need::Run)?;
         let kernels = kernels.iter().map(|name| kernel::identify(&lab, name));
         let pruned = prune(&lab.cache, &kernels.collect::<Result<Vec<_>>>()?)?;
+        if self.json.wanted {
+            json::print(&cached(&lab.cache, &pruned.kept, &pruned.removed))?;
+            return Ok(exit::SUCCESS);
+        }
         show(&lab.cache, "removed from", &pruned.removed);
         show(&lab.cache, "kept in", &pruned.kept);
         println!("{}", limit(&lab.cache, &pruned.kept));
         Ok(exit::SUCCESS)
     }
+}
+
+fn cached<'a>(cache: &'a Cache, kept: &'a Sizes, removed: &'a Sizes) -> Cached<'a> {
+    let entries =
+        |sizes: &'a Sizes| sizes.iter().map(|(path, bytes)| Entry { path, bytes: *bytes }).collect();
+    let limit_bytes = cache.limit().filter(|_| cache.check_own().is_ok());
+    Cached { directory: cache.root(), limit_bytes, entries: entries(kept), removed: entries(removed) }
 }
 
 fn show(cache: &Cache, what: &str, sizes: &Sizes) {

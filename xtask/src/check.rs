@@ -3,6 +3,7 @@
 use crate::{
     complete, exit,
     init::prepare_results,
+    json::{self, Json},
     place::{default_kernels, project, results_of},
     root, scenarios,
     setup::Setup,
@@ -16,7 +17,9 @@ use lab::{
     kernel::{self, Kernel},
     scenario::{self, Scenario},
 };
-use std::path::PathBuf;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{fmt, path::PathBuf};
 
 /// Validate scenario files; with --kernel, also what they probe and trace, without booting
 #[derive(Args)]
@@ -33,7 +36,47 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME", add = complete::kernels())]
     kernel: Vec<String>,
     #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
     setup: Setup,
+}
+
+/// A scenario file, on a kernel if one is named.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Checked {
+    path: PathBuf,
+    kernel: Option<String>,
+    validity: Validity,
+    /// What is wrong, with file, line and column where it has one; or why the kernel does not support it.
+    reason: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Validity {
+    Valid,
+    /// The kernel lacks what it requires.
+    Unsupported,
+    Invalid,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Checked { path, kernel, validity, reason } = self;
+        let path = path.display();
+        let said = match validity {
+            Validity::Valid => "valid",
+            Validity::Unsupported => "unsupported",
+            Validity::Invalid => "invalid",
+        };
+        match kernel {
+            None if reason.is_empty() => write!(f, "{path}: {said}"),
+            // It names the file.
+            None => writeln!(f, "{reason}"),
+            Some(kernel) if reason.is_empty() => write!(f, "{path} on {kernel}: {said}"),
+            Some(kernel) => write!(f, "{path} on {kernel}: {said}: {reason}"),
+        }
+    }
 }
 
 impl Check {
@@ -43,41 +86,24 @@ impl Check {
         default_kernels()?;
         project().map_or(Ok(()), |project| prepare_results(&results_of(project)))?;
         let kernels = self.kernels()?;
-        let (mut valid, mut invalid, mut unsupported) = (0, 0, 0);
-        for found in &found {
-            let scenario = match Scenario::load(&found.path) {
-                Ok(scenario) => scenario,
-                Err(error) => {
-                    invalid += 1;
-                    println!("{error}\n");
-                    continue;
+        let mut checked = Vec::new();
+        for found in found {
+            for one in check(found.path, &kernels)? {
+                if !self.json.wanted {
+                    println!("{one}");
                 }
-            };
-            let path = found.path.display();
-            if let Err(error) = guest::check_sources(&scenario) {
-                invalid += 1;
-                println!("{path}: {error:#}\n");
-                continue;
-            }
-            if kernels.is_empty() {
-                valid += 1;
-                println!("{path}: valid");
-            }
-            for kernel in &kernels {
-                let unfit = fit::fit(&scenario, kernel)?.err();
-                let (count, said) = match &unfit {
-                    None => (&mut valid, "valid"),
-                    Some(Unfit::Unsupported(_)) => (&mut unsupported, "unsupported"),
-                    Some(Unfit::Invalid(_)) => (&mut invalid, "invalid"),
-                };
-                *count += 1;
-                let why = unfit.map(|unfit| format!(": {}", unfit.reason())).unwrap_or_default();
-                println!("{path} on {}: {said}{why}", kernel.name);
+                checked.push(one);
             }
         }
-        let unsupported =
-            if kernels.is_empty() { String::new() } else { format!(", {unsupported} unsupported") };
-        println!("{valid} valid, {invalid} invalid{unsupported}");
+        let count = |validity| checked.iter().filter(|one| one.validity == validity).count();
+        let (valid, invalid) = (count(Validity::Valid), count(Validity::Invalid));
+        if self.json.wanted {
+            json::print(&checked)?;
+        } else if kernels.is_empty() {
+            println!("{valid} valid, {invalid} invalid");
+        } else {
+            println!("{valid} valid, {invalid} invalid, {} unsupported", count(Validity::Unsupported));
+        }
         Ok(if invalid == 0 { exit::SUCCESS } else { exit::INVALID })
     }
 
@@ -89,4 +115,31 @@ impl Check {
         let lab = self.setup.ensure(Need::Run)?;
         names.iter().map(|name| kernel::build(&lab, name, None)).collect()
     }
+}
+
+/// Checks a file, and on each kernel that it can be checked on.
+fn check(path: PathBuf, kernels: &[Kernel]) -> Result<Vec<Checked>> {
+    let invalid =
+        |reason| Ok(vec![Checked { path: path.clone(), kernel: None, validity: Validity::Invalid, reason }]);
+    let scenario = match Scenario::load(&path) {
+        Ok(scenario) => scenario,
+        Err(error) => return invalid(error.to_string()),
+    };
+    if let Err(error) = guest::check_sources(&scenario) {
+        return invalid(format!("{}: {error:#}", path.display()));
+    }
+    if kernels.is_empty() {
+        return Ok(vec![Checked { path, kernel: None, validity: Validity::Valid, reason: String::new() }]);
+    }
+    let on = |kernel: &Kernel| {
+        let unfit = fit::fit(&scenario, kernel)?.err();
+        let validity = match &unfit {
+            None => Validity::Valid,
+            Some(Unfit::Unsupported(_)) => Validity::Unsupported,
+            Some(Unfit::Invalid(_)) => Validity::Invalid,
+        };
+        let reason = unfit.map(|unfit| unfit.reason().to_string()).unwrap_or_default();
+        Ok(Checked { path: path.clone(), kernel: Some(kernel.name.clone()), validity, reason })
+    };
+    kernels.iter().map(on).collect()
 }

@@ -46,7 +46,7 @@ pub(crate) struct Ci {
     #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
     summary: Option<PathBuf>,
     #[command(flatten)]
-    run: Run,
+    pub(crate) run: Run,
 }
 
 impl Ci {

@@ -1,6 +1,10 @@
 //! `cargo xtask lab coverage`
 
-use crate::{Usage, exit, results, root};
+use crate::{
+    Usage, exit,
+    json::{self, Json},
+    results, root,
+};
 use anyhow::Result;
 use clap::Args;
 use fs_err as fs;
@@ -13,8 +17,10 @@ use lab::{
     run::select::Selection,
     words::printable,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -45,6 +51,71 @@ pub(crate) struct Coverage {
     /// Write the coverage to a file, in the format of lcov
     #[arg(long, value_name = "FILE")]
     lcov: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// What ran, of each kernel of a run.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Covered {
+    Files(Vec<CoveredFiles>),
+    /// With --never.
+    Never(Vec<NeverRun>),
+    /// With --function: each function of that name.
+    Functions(Vec<CoveredFunction>),
+}
+
+/// The coverage of a kernel, by file.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CoveredFiles {
+    kernel: String,
+    /// The number of scenarios that ran.
+    scenarios: usize,
+    functions: Share,
+    /// Empty for a distribution kernel, of which only the functions are known.
+    files: Vec<FileCoverage>,
+    /// Scenarios that ran more code than could be noted; they count for what was noted.
+    incomplete: Vec<String>,
+    /// Loads that the kernel refused; what ran during them is not counted.
+    refused: Vec<RefusedLoads>,
+}
+
+/// The scenarios in which the kernel refused to load a module.
+#[derive(Serialize, JsonSchema)]
+struct RefusedLoads {
+    module: String,
+    scenarios: Vec<String>,
+}
+
+/// A function that nothing ran.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NeverRun {
+    kernel: String,
+    file: String,
+    function: String,
+    /// Whether it ran before the scenarios.
+    during_boot: bool,
+}
+
+/// A function, and who ran it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct CoveredFunction {
+    kernel: String,
+    function: String,
+    /// Null for a distribution kernel, of which only the functions are known.
+    file: Option<String>,
+    lines: Vec<CoveredLine>,
+    run_by: Vec<String>,
+}
+
+/// A line of a function.
+#[derive(Serialize, JsonSchema)]
+struct CoveredLine {
+    number: u32,
+    text: String,
+    /// The number of scenarios that ran it; null for a line without code.
+    ran: Option<usize>,
 }
 
 impl Coverage {
@@ -63,22 +134,34 @@ impl Coverage {
                 return Err(Usage(format!("{} has no code in `{name}`", measured.kernel.name)).into());
             }
         }
-        let mut lines = String::new();
-        for measured in &measured {
-            match (&self.function, &self.lcov) {
-                (Some(name), _) => show_function(measured, name)?,
-                (None, Some(_)) if !measured.has_lines() => {
-                    return Err(Usage(without_lines(measured)).into());
-                }
-                (None, Some(_)) => lines += &lcov(measured),
-                (None, None) if self.never => show_never(measured),
-                (None, None) => show_files(measured),
-            }
-        }
         if let Some(path) = &self.lcov {
-            fs::write(path, lines)?;
+            if let Some(measured) = measured.iter().find(|measured| !measured.has_lines()) {
+                return Err(Usage(without_lines(measured)).into());
+            }
+            fs::write(path, measured.iter().map(lcov).collect::<String>())?;
+            return Ok(exit::SUCCESS);
+        }
+        let covered = self.covered(&measured)?;
+        match &covered {
+            _ if self.json.wanted => json::print(&covered)?,
+            Covered::Files(kernels) => kernels.iter().for_each(show_files),
+            Covered::Never(functions) => show_never(functions),
+            Covered::Functions(functions) => functions.iter().for_each(show_function),
         }
         Ok(exit::SUCCESS)
+    }
+
+    fn covered(&self, measured: &[Measured]) -> Result<Covered> {
+        if let Some(name) = &self.function {
+            let functions = measured.iter().map(|measured| covered_functions(measured, name));
+            return Ok(Covered::Functions(
+                functions.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect(),
+            ));
+        }
+        Ok(match self.never {
+            true => Covered::Never(measured.iter().flat_map(never_run).collect()),
+            false => Covered::Files(measured.iter().map(covered_files).collect()),
+        })
     }
 
     /// Returns the run, and the files that are named.
@@ -90,35 +173,51 @@ impl Coverage {
     }
 }
 
-fn show_files(measured: &Measured) {
-    println!("{}: {} scenarios", measured.kernel.name, measured.scenarios.len());
-    let files = measured.files(&measured.ran());
+fn covered_files(measured: &Measured) -> CoveredFiles {
+    let mut files = measured.files(&measured.ran());
+    let functions = files.iter().fold(Share::default(), |sum, file| sum.and(file.functions));
     if !measured.has_lines() {
-        let functions = files.iter().fold(Share::default(), |sum, file| sum.and(file.functions));
-        println!(
-            "{} of {} functions ran ({} %); files and lines are unknown",
-            functions.ran,
-            functions.all,
-            functions.percent()
-        );
+        files.clear();
+    }
+    let modules = measured.modules.iter().filter(|module| module.counted && !module.refused.is_empty());
+    let refused = modules.map(|module| RefusedLoads {
+        module: module.name.clone(),
+        scenarios: module.refused.iter().cloned().collect(),
+    });
+    CoveredFiles {
+        kernel: measured.kernel.name.clone(),
+        scenarios: measured.scenarios.len(),
+        functions,
+        files,
+        incomplete: measured.incomplete.to_vec(),
+        refused: refused.collect(),
+    }
+}
+
+fn show_files(covered: &CoveredFiles) {
+    let CoveredFiles { kernel, scenarios, functions, files, incomplete, refused } = covered;
+    println!("{kernel}: {scenarios} scenarios");
+    if files.is_empty() {
+        let Share { ran, all } = functions;
+        let percent = functions.percent();
+        println!("{ran} of {all} functions ran ({percent} %); files and lines are unknown");
         return;
     }
     let widest = files.iter().map(|file| file.file.len()).max().unwrap_or_default().max("file".len());
     println!("{:widest$}  {:>19} {:>19} {:>19}", "file", "lines", "functions", "branches");
-    let mut all = FileCoverage { file: "all".to_owned(), ..FileCoverage::default() };
-    for file in &files {
+    let mut all = FileCoverage { file: "all".to_owned(), functions: *functions, ..FileCoverage::default() };
+    for file in files {
         println!("{}", row(file, widest));
         all.lines = all.lines.and(file.lines);
-        all.functions = all.functions.and(file.functions);
         all.branches = all.branches.and(file.branches);
     }
     println!("{}", row(&all, widest));
-    for name in &measured.incomplete {
+    for name in incomplete {
         println!("{name} ran more code than could be noted; it counts for what was noted");
     }
-    for module in measured.modules.iter().filter(|module| module.counted && !module.refused.is_empty()) {
-        let scenarios = module.refused.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        println!("what {} ran while the kernel refused to load it is not counted: {scenarios}", module.name);
+    for RefusedLoads { module, scenarios } in refused {
+        let scenarios = scenarios.join(", ");
+        println!("what {module} ran while the kernel refused to load it is not counted: {scenarios}");
     }
 }
 
@@ -132,20 +231,29 @@ fn row(file: &FileCoverage, widest: usize) -> String {
     format!("{file:widest$}  {:>19} {:>19} {:>19}", share(*lines), share(*functions), share(*branches))
 }
 
-fn show_never(measured: &Measured) {
+fn never_run(measured: &Measured) -> Vec<NeverRun> {
     let ran = measured.ran();
-    let mut file = None;
-    for function in measured.source.functions.iter().filter(|function| !ran.meets(&function.code)) {
-        if file != Some(function.file) {
-            println!("{}", measured.source.files[function.file]);
-            file = Some(function.file);
+    let functions = measured.source.functions.iter().filter(|function| !ran.meets(&function.code));
+    let never = functions.map(|function| NeverRun {
+        kernel: measured.kernel.name.clone(),
+        file: measured.source.files[function.file].clone(),
+        function: function.name.clone(),
+        during_boot: measured.boot.meets(&function.code),
+    });
+    never.collect()
+}
+
+fn show_never(functions: &[NeverRun]) {
+    for of_file in functions.chunk_by(|one, next| one.file == next.file && one.kernel == next.kernel) {
+        println!("{}", of_file[0].file);
+        for NeverRun { function, during_boot, .. } in of_file {
+            println!("  {function}{}", if *during_boot { "  (ran during boot)" } else { "" });
         }
-        let boot = if measured.boot.meets(&function.code) { "  (ran during boot)" } else { "" };
-        println!("  {}{boot}", function.name);
     }
 }
 
-fn show_function(measured: &Measured, name: &str) -> Result<()> {
+/// Returns each function of that name.
+fn covered_functions(measured: &Measured, name: &str) -> Result<Vec<CoveredFunction>> {
     let is_it = |function: &&Function| function.name == name;
     let functions: Vec<_> = measured.source.functions.iter().filter(is_it).collect();
     if functions.is_empty() {
@@ -156,43 +264,64 @@ fn show_function(measured: &Measured, name: &str) -> Result<()> {
         );
         return Err(Usage(error).into());
     }
-    let of_lines = measured.scenarios_of_lines();
-    for function in functions {
-        if !measured.has_lines() {
-            println!("{name} on {}", measured.kernel.name);
-            println!("run by: {}", listed(measured.scenarios_of(function)));
-            continue;
-        }
-        let source = &measured.source;
-        let lines = source.lines_of(function);
-        let file = &source.files[function.file];
-        let text = measured.text_of(file)?;
-        let numbers: Vec<u32> = lines.iter().map(|line| source.lines[*line].number).collect();
-        let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else { continue };
-        println!("{name} on {}, {file}:{first}", measured.kernel.name);
-        let mut who: Vec<&str> = Vec::new();
-        let numbered = text.lines().zip(1_u32..).skip(*first as usize - 1);
-        for (line, number) in numbered.take_while(|(_, number)| number <= last) {
-            let place = lines.iter().find(|line| source.lines[**line].number == number);
-            let count = match place.map(|line| &of_lines[*line]) {
-                None => String::new(),
-                Some(scenarios) if scenarios.is_empty() => "never".to_owned(),
-                Some(scenarios) => {
-                    who.extend(scenarios);
-                    scenarios.len().to_string()
-                }
-            };
-            println!("{count:>6} {number:>5}  {}", printable(line));
-        }
-        who.sort_unstable();
-        who.dedup();
-        println!("run by: {}", listed(who));
+    if measured.has_lines() {
+        let of_lines = measured.scenarios_of_lines();
+        return functions.into_iter().map(|function| lines_of(measured, function, &of_lines)).collect();
     }
-    Ok(())
+    let whole = functions.into_iter().map(|function| CoveredFunction {
+        kernel: measured.kernel.name.clone(),
+        function: name.to_owned(),
+        file: None,
+        lines: Vec::new(),
+        run_by: measured.scenarios_of(function).into_iter().map(str::to_owned).collect(),
+    });
+    Ok(whole.collect())
 }
 
-fn listed(scenarios: Vec<&str>) -> String {
-    if scenarios.is_empty() { "no scenario".to_owned() } else { scenarios.join(", ") }
+/// Returns a function with its lines, given the scenarios that ran each line of the kernel.
+fn lines_of(measured: &Measured, function: &Function, of_lines: &[Vec<&str>]) -> Result<CoveredFunction> {
+    let source = &measured.source;
+    let file = &source.files[function.file];
+    let with_code: BTreeMap<u32, &[&str]> = source
+        .lines_of(function)
+        .into_iter()
+        .map(|line| (source.lines[line].number, of_lines[line].as_slice()))
+        .collect();
+    let first = with_code.keys().next().copied().unwrap_or(1);
+    let last = with_code.keys().next_back().copied().unwrap_or_default();
+    let text = measured.text_of(file)?;
+    let numbered = text.lines().zip(1_u32..).skip(first as usize - 1);
+    let lines = numbered.take_while(|(_, number)| *number <= last).map(|(text, number)| CoveredLine {
+        number,
+        text: text.to_owned(),
+        ran: with_code.get(&number).map(|scenarios| scenarios.len()),
+    });
+    let run_by: BTreeSet<&str> = with_code.values().copied().flatten().copied().collect();
+    Ok(CoveredFunction {
+        kernel: measured.kernel.name.clone(),
+        function: function.name.clone(),
+        file: Some(file.clone()),
+        lines: lines.collect(),
+        run_by: run_by.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn show_function(covered: &CoveredFunction) {
+    let CoveredFunction { kernel, function, file, lines, run_by } = covered;
+    match (file, lines.first()) {
+        (Some(file), Some(first)) => println!("{function} on {kernel}, {file}:{}", first.number),
+        _ => println!("{function} on {kernel}"),
+    }
+    for CoveredLine { number, text, ran } in lines {
+        let count = match ran {
+            None => String::new(),
+            Some(0) => "never".to_owned(),
+            Some(scenarios) => scenarios.to_string(),
+        };
+        println!("{count:>6} {number:>5}  {}", printable(text));
+    }
+    let run_by = if run_by.is_empty() { "no scenario".to_owned() } else { run_by.join(", ") };
+    println!("run by: {run_by}");
 }
 
 /// The part of the lines that all scenarios run which those of `lab run --smoke` run, in percent.

@@ -1,13 +1,21 @@
 //! `cargo xtask lab diff`
 
-use crate::{Usage, coverage::measured_on, exit, root};
+use crate::{
+    Usage,
+    coverage::measured_on,
+    exit,
+    json::{self, Json},
+    root,
+};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lab::{
     coverage::{FileDifference, Measured, Share, SourceFiles, difference},
-    results::{Results, ScenarioResult, compare, stored_results},
+    results::{Changes, Pace, Results, ScenarioResult, compare, stored_results},
     words::printable,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -31,29 +39,51 @@ pub(crate) struct Diff {
     /// Also show times that changed a lot
     #[arg(long, short)]
     verbose: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// What changed from A to B.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Compared {
+    #[serde(flatten)]
+    changes: Changes,
+    /// With --coverage, the files of which one ran more; null without.
+    coverage: Option<Vec<FileDifference>>,
 }
 
 impl Diff {
     pub(crate) fn run(self) -> Result<u8> {
         let (a, b) = (Side::read(&self.a)?, Side::read(&self.b)?);
         let changes = compare(&a.results()?, &b.results()?);
+        let coverage = self
+            .coverage
+            .then(|| Ok::<_, anyhow::Error>(difference(&a.measured()?, &b.measured()?)))
+            .transpose()?;
+        let same = changes.changes.is_empty() && coverage.as_ref().is_none_or(Vec::is_empty);
+        let compared = Compared { changes, coverage };
+        if self.json.wanted {
+            json::print(&compared)?;
+        } else {
+            self.show(&compared);
+        }
+        Ok(if same { exit::SUCCESS } else { exit::FAILED })
+    }
+
+    fn show(&self, Compared { changes, coverage }: &Compared) {
         for change in &changes.changes {
             println!("{}", printable(change));
         }
-        for (name, a, b) in changes.paces.iter().filter(|_| self.verbose) {
+        for Pace { name, a, b } in changes.paces.iter().filter(|_| self.verbose) {
             println!("{}: {a:.2} s in A, {b:.2} s in B", printable(name));
         }
         println!("{}", changes.summary());
-        let mut same = changes.changes.is_empty();
-        if self.coverage {
-            let differences = difference(&a.measured()?, &b.measured()?);
+        if let Some(differences) = coverage {
             differences.iter().for_each(show);
             if differences.is_empty() {
                 println!("both ran the same code");
             }
-            same &= differences.is_empty();
         }
-        Ok(if same { exit::SUCCESS } else { exit::FAILED })
     }
 }
 

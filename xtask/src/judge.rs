@@ -1,14 +1,19 @@
 //! `cargo xtask lab judge`
 
-use crate::exit;
+use crate::{
+    exit,
+    json::{self, Json},
+};
 use anyhow::Result;
 use clap::Args;
 use lab::{
     report::Terminal,
-    results::{Status, scenarios},
+    results::{Status, Verdict, scenarios},
     scenario::Scenario,
     verdict::judge_again,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Judge a stored run again, without a kernel
@@ -23,6 +28,16 @@ pub(crate) struct Judge {
     /// Take the expectations, `allow`, `may_leave` and `expect_panic` from this file instead of the stored scenario
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// A scenario of the run, judged again.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Judged {
+    directory: PathBuf,
+    #[serde(flatten)]
+    verdict: Verdict,
 }
 
 impl Judge {
@@ -30,15 +45,24 @@ impl Judge {
         let scenario = self.scenario.as_deref().map(Scenario::load).transpose()?;
         let terminal = Terminal::new(true);
         let mut code = exit::SUCCESS;
+        let mut judged = Vec::new();
         for directory in scenarios(&self.result)? {
-            println!("{}", directory.display());
+            if !self.json.wanted {
+                println!("{}", directory.display());
+            }
             let verdict = judge_again(&directory, scenario.as_ref())?;
-            print!("{}", terminal.verdict(&verdict));
+            if !self.json.wanted {
+                print!("{}", terminal.verdict(&verdict));
+            }
             code = code.max(match verdict.status {
                 Status::Passed => exit::SUCCESS,
                 Status::LabError => exit::LAB,
                 _ => exit::FAILED,
             });
+            judged.push(Judged { directory, verdict });
+        }
+        if self.json.wanted {
+            json::print(&judged)?;
         }
         Ok(code)
     }

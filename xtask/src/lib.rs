@@ -17,6 +17,7 @@ mod explain;
 mod fuzz;
 mod gdb;
 mod init;
+mod json;
 mod judge;
 mod list;
 mod matrix;
@@ -118,9 +119,7 @@ enum Verb {
     /// Run scenarios on kernels; inspect, reproduce and bisect the results
     #[command(subcommand, after_help = begin())]
     Lab(LabOfCheckout),
-    /// Show every prerequisite, its version, and whether it is sufficient
-    #[command(after_help = "Example:\n  cargo xtask doctor")]
-    Doctor,
+    Doctor(doctor::Doctor),
     /// Build everything and run all tests: unit tests, then every scenario on the default kernel
     Test(own::Test),
     Ci(own::Ci),
@@ -135,9 +134,7 @@ enum Verb {
 enum InstalledVerb {
     #[command(flatten)]
     Lab(Box<Lab>),
-    /// Show every prerequisite, its version, and whether it is sufficient
-    #[command(after_help = "Example:\n  cargo xtask doctor")]
-    Doctor,
+    Doctor(doctor::Doctor),
     Completions(complete::Completions),
 }
 
@@ -188,7 +185,15 @@ impl Verb {
             },
             Verb::Completions(_) | Verb::Bench(_) => true,
             Verb::Fuzz(verb) => verb.list,
-            Verb::Doctor | Verb::Test(_) | Verb::Ci(_) | Verb::Mutants(_) => false,
+            Verb::Doctor(_) | Verb::Test(_) | Verb::Ci(_) | Verb::Mutants(_) => false,
+        }
+    }
+
+    fn json(&self) -> bool {
+        match self {
+            Verb::Lab(LabOfCheckout::Lab(verb)) => verb.json(),
+            Verb::Doctor(verb) => verb.json.wanted,
+            _ => false,
         }
     }
 
@@ -198,7 +203,7 @@ impl Verb {
                 LabOfCheckout::Lab(verb) => verb.run(),
                 LabOfCheckout::Schema(verb) => verb.run(),
             },
-            Verb::Doctor => doctor::run(),
+            Verb::Doctor(verb) => verb.run(),
             Verb::Test(verb) => verb.run(),
             Verb::Ci(verb) => verb.run(),
             Verb::Bench(verb) => verb.run(),
@@ -213,15 +218,23 @@ impl InstalledVerb {
     fn prints_data(&self) -> bool {
         match self {
             InstalledVerb::Lab(verb) => verb.prints_data(),
-            InstalledVerb::Doctor => false,
+            InstalledVerb::Doctor(_) => false,
             InstalledVerb::Completions(_) => true,
+        }
+    }
+
+    fn json(&self) -> bool {
+        match self {
+            InstalledVerb::Lab(verb) => verb.json(),
+            InstalledVerb::Doctor(verb) => verb.json.wanted,
+            InstalledVerb::Completions(_) => false,
         }
     }
 
     fn run(self) -> Result<u8> {
         match self {
             InstalledVerb::Lab(verb) => verb.run(),
-            InstalledVerb::Doctor => doctor::run(),
+            InstalledVerb::Doctor(verb) => verb.run(),
             InstalledVerb::Completions(verb) => verb.run(),
         }
     }
@@ -230,6 +243,27 @@ impl InstalledVerb {
 impl Lab {
     fn prints_data(&self) -> bool {
         matches!(self, Lab::List(_) | Lab::Kernels(_) | Lab::Matrix(_))
+    }
+
+    /// Returns whether `--json` is among its options.
+    fn json(&self) -> bool {
+        let json = match self {
+            Lab::Run(verb) => verb.json,
+            Lab::List(verb) => verb.json,
+            Lab::Check(verb) => verb.json,
+            Lab::Kernels(verb) => verb.json,
+            Lab::Diff(verb) => verb.json,
+            Lab::Ci(verb) => verb.run.json,
+            Lab::Judge(verb) => verb.json,
+            Lab::Coverage(verb) => verb.json,
+            Lab::Affected(verb) => verb.json,
+            Lab::Module(verb) => verb.json,
+            Lab::Merge(verb) => verb.json,
+            Lab::Cache(verb) => verb.json,
+            Lab::Resolve(verb) => verb.json,
+            _ => return false,
+        };
+        json.wanted
     }
 
     fn run(self) -> Result<u8> {
@@ -287,8 +321,8 @@ pub fn of_checkout() -> ExitCode {
     boot_if_child();
     complete::answer("xtask", OfCheckout::command);
     let arguments = OfCheckout::parse();
-    let prints_data = arguments.verb.prints_data();
-    ended(prints_data, || arguments.verb.run())
+    let (prints_data, json) = (arguments.verb.prints_data(), arguments.verb.json());
+    ended(prints_data, json, || arguments.verb.run())
 }
 
 /// Runs `ftrace-lab …`, whose checkout is in the program: `files` has their names and contents.
@@ -309,7 +343,8 @@ pub fn installed(files: &'static [(&'static str, &'static [u8])]) -> ExitCode {
     };
     let matches = command.get_matches();
     let arguments = Installed::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    ended(arguments.verb.prints_data(), || {
+    let (prints_data, json) = (arguments.verb.prints_data(), arguments.verb.json());
+    ended(prints_data, json, || {
         place::lay_out_checkout(files)?;
         arguments.verb.run()
     })
@@ -335,8 +370,12 @@ fn as_called(command: Command) -> Command {
 }
 
 /// Runs a command, prints its error, and returns its exit code.
-fn ended(prints_data: bool, command: impl FnOnce() -> Result<u8>) -> ExitCode {
+fn ended(prints_data: bool, json: bool, command: impl FnOnce() -> Result<u8>) -> ExitCode {
     end_quietly_when_nobody_reads();
+    if json && let Err(error) = json::reserve_stdout() {
+        eprintln!("error: cannot keep standard output for JSON: {error:#}");
+        return ExitCode::from(exit::LAB);
+    }
     // Dropped last, after the error is printed.
     let stopped = if prints_data { Ok(None) } else { StoppedCommands::begin() };
     let ran = match &stopped {

@@ -1,6 +1,11 @@
 //! `cargo xtask lab list` and `cargo xtask lab kernels`
 
-use crate::{complete, exit, root, run::selected};
+use crate::{
+    complete, exit,
+    json::{self, Json},
+    root,
+    run::selected,
+};
 use anyhow::Result;
 use clap::Args;
 use lab::{
@@ -8,7 +13,9 @@ use lab::{
     scenario::{Scenario, ScenarioFile},
 };
 use regex::Regex;
-use std::path::PathBuf;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// List scenarios and what each claims
 #[derive(Args)]
@@ -24,9 +31,20 @@ pub(crate) struct List {
     /// kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1' (repeatable)
     #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
     kernels: Vec<String>,
-    /// Print a JSON array of {name, path, summary, opt_in}
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// A scenario.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Listed<'a> {
+    /// Its path below the directory of scenarios, without `.yaml`.
+    name: &'a str,
+    path: &'a Path,
+    /// What it claims.
+    summary: &'a str,
+    /// Whether it runs only if it is named.
+    opt_in: bool,
 }
 
 impl List {
@@ -35,10 +53,8 @@ impl List {
         let kernels = kernel::choose(root(), &self.kernels)?;
         scenarios
             .retain(|(_, scenario)| kernels.is_empty() || kernels.iter().any(|name| may_run(scenario, name)));
-        if self.json {
-            let entry = |(found, scenario): &(ScenarioFile, Scenario)| serde_json::json!({ "name": found.name, "path": found.path, "summary": scenario.summary, "opt_in": scenario.opt_in });
-            let list: Vec<_> = scenarios.iter().map(entry).collect();
-            println!("{}", serde_json::to_string_pretty(&list)?);
+        if self.json.wanted {
+            json::print(&scenarios.iter().map(listed).collect::<Vec<_>>())?;
         } else {
             let width = scenarios.iter().map(|(found, _)| found.name.len()).max().unwrap_or_default();
             for (found, scenario) in &scenarios {
@@ -48,6 +64,10 @@ impl List {
         }
         Ok(exit::SUCCESS)
     }
+}
+
+fn listed((found, scenario): &(ScenarioFile, Scenario)) -> Listed<'_> {
+    Listed { name: &found.name, path: &found.path, summary: &scenario.summary, opt_in: scenario.opt_in }
 }
 
 /// Returns whether the version in the kernel's name satisfies the scenario. Its other requirements
@@ -62,11 +82,35 @@ fn may_run(scenario: &Scenario, kernel: &str) -> bool {
 /// List the kernels of kernels/*.yaml
 #[derive(Args)]
 #[command(after_help = "Example:\n  cargo xtask lab kernels\n\ndocs/kernels.md explains how to add one.")]
-pub(crate) struct Kernels {}
+pub(crate) struct Kernels {
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+/// A kernel.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ListedKernel<'a> {
+    name: &'a str,
+    summary: &'a str,
+    /// Whether it is used if none is named.
+    default: bool,
+    /// Whether `all` and version ranges leave it out.
+    opt_in: bool,
+}
 
 impl Kernels {
     pub(crate) fn run(self) -> Result<u8> {
         let specs = kernel::list(root())?;
+        if self.json.wanted {
+            let listed = specs.iter().map(|spec| ListedKernel {
+                name: &spec.name,
+                summary: &spec.summary,
+                default: spec.name == kernel::DEFAULT,
+                opt_in: spec.opt_in,
+            });
+            json::print(&listed.collect::<Vec<_>>())?;
+            return Ok(exit::SUCCESS);
+        }
         let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in specs {
             let default = if spec.name == kernel::DEFAULT { " (default)" } else { "" };

@@ -1,6 +1,10 @@
 //! `cargo xtask lab merge`
 
-use crate::{Usage, complete, exit, results, root};
+use crate::{
+    Usage, complete, exit,
+    json::{self, Json, Ran},
+    results, root,
+};
 use anyhow::{Context, Result};
 use clap::Args;
 use fs_err::File;
@@ -46,6 +50,8 @@ pub(crate) struct Merge {
     /// Append the report to this file, as Markdown
     #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
     summary: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 impl Merge {
@@ -65,6 +71,9 @@ impl Merge {
         };
         let since = last.map(|last| since(&last, &merged.results));
         self.tell(&merged, &directory, since.as_ref())?;
+        if self.json.wanted {
+            json::print(&Ran::of(&merged.results, &directory))?;
+        }
         Ok(code(&merged, since.as_ref()))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     Usage, complete, exit,
+    json::{self, Json},
     place::{results, root},
     run::code,
     setup::Setup,
@@ -15,12 +16,17 @@ use lab::{
     init::Subject,
     kernel,
     report::{Terminal, summary},
-    results::{Results, ScenarioResult, Status},
+    results::{Results, Status},
     run::{Event, Options, Prepared, Reporter, default_jobs, kernels, prepare_on, run, select::Selection},
     scenario,
     words::printable,
 };
-use std::path::{Path, PathBuf};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// The kernels on which a module is checked unless others are named.
 const KERNELS: [&str; 4] = ["debian-12", "debian-13", "6.12-kasan", "6.12-lockdep"];
@@ -64,7 +70,28 @@ pub(crate) struct Module {
     #[arg(long, value_name = "DIR")]
     eject: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
     setup: Setup,
+}
+
+/// What became of a module on several kernels.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ModuleChecks {
+    checks: Vec<ModuleCheck>,
+    /// The results of those that ran, if one did.
+    directory: Option<PathBuf>,
+}
+
+/// A check on a kernel.
+#[derive(Serialize, JsonSchema)]
+struct ModuleCheck {
+    kernel: String,
+    /// `builds`, or the name of a check.
+    check: String,
+    status: Status,
+    /// Why it did not pass.
+    reason: String,
 }
 
 impl Module {
@@ -107,9 +134,14 @@ impl Module {
         }
         let names: Vec<&str> = checks.iter().map(|(name, _)| name.as_str()).collect();
         let stored = ran.as_ref().map(|(results, _)| results);
-        println!("\n{}", table(&prepared, &unbuilt, stored, &names));
+        let all = all_checks(&prepared, &unbuilt, stored);
+        println!("\n{}", table(&all, &prepared, &names));
         if let Some((results, directory)) = &ran {
             println!("{}\nresults: {}", summary(results), directory.display());
+        }
+        if self.json.wanted {
+            let directory = ran.as_ref().map(|(_, directory)| directory.clone());
+            json::print(&ModuleChecks { checks: all, directory })?;
         }
         let code = stored.map_or(exit::SUCCESS, code);
         Ok(if unbuilt.is_empty() { code } else { code.max(exit::FAILED) })
@@ -151,15 +183,17 @@ fn eject(checks: &[(String, String)], directory: &Path) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
-/// Keeps the kernels for which the module builds. Prints why it does not for the others, and returns their names.
-fn keep_built(selection: &mut Selection, prepared: &Prepared) -> Vec<String> {
-    let mut unbuilt = Vec::new();
+/// Keeps the kernels for which the module builds. Prints why it does not for the others, and returns their names
+/// and why.
+fn keep_built(selection: &mut Selection, prepared: &Prepared) -> BTreeMap<String, String> {
+    let mut unbuilt = BTreeMap::new();
     let Some((_, scenario)) = selection.scenarios.first() else { return unbuilt };
     for (index, kernel) in prepared.kernels.iter().enumerate() {
         if let Err(error) = prepared.guest.modules.of(scenario, kernel) {
-            println!("failed       builds on {}\n  {}", kernel.name, printable(format!("{error:#}")));
+            let why = format!("{error:#}");
+            println!("failed       builds on {}\n  {}", kernel.name, printable(&why));
             selection.cases.retain(|case| case.kernel != index);
-            unbuilt.push(kernel.name.clone());
+            unbuilt.insert(kernel.name.clone(), why);
         }
     }
     unbuilt
@@ -176,22 +210,44 @@ fn beginning(text: &str) -> String {
     }
 }
 
+/// Returns the checks by kernel, beginning with whether the module builds.
+fn all_checks(
+    prepared: &Prepared,
+    unbuilt: &BTreeMap<String, String>,
+    results: Option<&Results>,
+) -> Vec<ModuleCheck> {
+    let of_kernel = |kernel: &str| {
+        let why = unbuilt.get(kernel);
+        let builds = ModuleCheck {
+            kernel: kernel.to_owned(),
+            check: "builds".to_owned(),
+            status: if why.is_some() { Status::Failed } else { Status::Passed },
+            reason: why.cloned().unwrap_or_default(),
+        };
+        let ran = results.iter().flat_map(|results| &results.scenarios);
+        let ran = ran.filter(|result| result.kernel == kernel).map(|result| ModuleCheck {
+            kernel: kernel.to_owned(),
+            check: result.name.rsplit('/').next().unwrap_or_default().to_owned(),
+            status: result.status,
+            reason: result.reason.clone(),
+        });
+        [builds].into_iter().chain(ran).collect::<Vec<_>>()
+    };
+    prepared.kernels.iter().flat_map(|kernel| of_kernel(&kernel.name)).collect()
+}
+
 /// Returns a table, kernel × check.
-fn table(prepared: &Prepared, unbuilt: &[String], results: Option<&Results>, checks: &[&str]) -> String {
+fn table(checks: &[ModuleCheck], prepared: &Prepared, names: &[&str]) -> String {
     let kernels = || prepared.kernels.iter().map(|kernel| kernel.name.as_str());
     let width = kernels().map(str::len).max().unwrap_or_default();
-    let mut lines = vec![format!("{:width$}  builds  {}", "", checks.join("  "))];
+    let mut lines = vec![format!("{:width$}  builds  {}", "", names.join("  "))];
     for kernel in kernels() {
-        let builds = if unbuilt.iter().any(|name| name == kernel) { "FAIL" } else { "ok" };
-        let cells = checks.iter().map(|name| {
-            let of = |result: &&ScenarioResult| {
-                result.kernel == kernel && result.name.rsplit('/').next() == Some(name)
-            };
-            let status =
-                results.and_then(|results| results.scenarios.iter().find(of)).map(|result| result.status);
+        let cells = ["builds"].iter().chain(names).map(|name| {
+            let is_it = |check: &&ModuleCheck| check.kernel == kernel && check.check == *name;
+            let status = checks.iter().find(is_it).map(|check| check.status);
             format!("{:cell$}", status.map_or("-", mark), cell = name.len())
         });
-        lines.push(format!("{kernel:width$}  {builds:6}  {}", cells.collect::<Vec<_>>().join("  ")));
+        lines.push(format!("{kernel:width$}  {}", cells.collect::<Vec<_>>().join("  ")));
     }
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

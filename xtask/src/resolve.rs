@@ -1,13 +1,19 @@
 //! `cargo xtask lab resolve`
 
-use crate::{complete, exit, setup::Setup};
+use crate::{
+    complete, exit,
+    json::{self, Json},
+    setup::Setup,
+};
 use anyhow::Result;
 use clap::Args;
 use lab::{
-    fit::{ProbeLocation, Resolver},
+    fit::{ProbeLocation, Resolved, Resolver},
     host::prerequisites::Need,
     kernel,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Show the fetch argument for a path through structs, on a given kernel
 #[derive(Args)]
@@ -33,7 +39,28 @@ pub(crate) struct Resolve {
     #[arg(long = "return")]
     returns: bool,
     #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
     setup: Setup,
+}
+
+/// A function, and paths that begin at it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ResolvedPaths<'a> {
+    /// In C syntax.
+    prototype: String,
+    paths: Vec<ResolvedPath<'a>>,
+}
+
+/// A path through structs.
+#[derive(Serialize, JsonSchema)]
+struct ResolvedPath<'a> {
+    /// The path as given.
+    text: &'a str,
+    /// Null if it is not one of this kernel.
+    resolved: Option<Resolved>,
+    /// Why it is not.
+    error: Option<String>,
 }
 
 impl Resolve {
@@ -50,6 +77,9 @@ impl Resolve {
                 return Ok(exit::INVALID);
             }
         };
+        if self.json.wanted {
+            return self.print(&resolver);
+        }
         println!("{}", resolver.prototype());
         let mut code = exit::SUCCESS;
         for path in &self.paths {
@@ -62,5 +92,16 @@ impl Resolve {
             }
         }
         Ok(code)
+    }
+
+    fn print(&self, resolver: &Resolver<'_>) -> Result<u8> {
+        let paths = self.paths.iter().map(|text| match resolver.resolve(text) {
+            Ok(resolved) => ResolvedPath { text, resolved: Some(resolved), error: None },
+            Err(error) => ResolvedPath { text, resolved: None, error: Some(error.shown(text).to_string()) },
+        });
+        let found = ResolvedPaths { prototype: resolver.prototype(), paths: paths.collect() };
+        json::print(&found)?;
+        let all = found.paths.iter().all(|path| path.resolved.is_some());
+        Ok(if all { exit::SUCCESS } else { exit::INVALID })
     }
 }

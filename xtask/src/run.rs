@@ -7,6 +7,7 @@ use crate::{
     coverage::keep_fewest,
     exit,
     init::prepare_results,
+    json::{self, Json, Ran},
     place::{default_kernels, project, selected_scenarios},
     results, root,
     setup::Setup,
@@ -109,6 +110,8 @@ pub(crate) struct Run {
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
     pub(crate) setup: Setup,
 }
 
@@ -146,6 +149,9 @@ impl Run {
         };
         if selection.cases.is_empty() {
             println!("nothing to run");
+            if self.json.wanted {
+                json::print(&None::<Ran<'_>>)?;
+            }
             return Ok((exit::SUCCESS, None));
         }
         let options = Options {
@@ -185,6 +191,9 @@ impl Run {
             let show = called("cargo xtask lab coverage");
             let run = directory.display();
             println!("coverage: `{show} {run}`; `lab report` adds pages of the source to report.html");
+        }
+        if self.json.wanted {
+            json::print(&Ran::of(&results, &directory))?;
         }
         Ok((code(&results), Some(directory)))
     }

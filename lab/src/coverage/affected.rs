@@ -1,6 +1,8 @@
 //! Which scenarios a change concerns: those that ran the functions that changed.
 
 use super::{FileChange, Line, Measured, MeasuredModule};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +29,7 @@ impl Affected {
 }
 
 /// A scenario that a change concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Concerned {
     /// The scenario.
     pub scenario: String,
@@ -36,6 +38,7 @@ pub struct Concerned {
     /// The number of lines that it ran of the functions that changed.
     pub around: usize,
     /// These lines.
+    #[serde(skip)]
     lines: BTreeSet<usize>,
 }
 

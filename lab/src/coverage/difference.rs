@@ -1,10 +1,12 @@
 //! What one run covers that another one does not.
 
 use super::{Measured, Share};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the coverage of a file differs between two runs, A and B.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileDifference {
     /// The file, relative to the kernel tree.
     pub file: String,

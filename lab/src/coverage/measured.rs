@@ -12,6 +12,8 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -41,7 +43,7 @@ pub struct Measured {
 }
 
 /// How much of a file ran.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileCoverage {
     /// The file, relative to the kernel tree.
     pub file: String,
@@ -54,7 +56,7 @@ pub struct FileCoverage {
 }
 
 /// A part of a number of things.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Share {
     /// Those that ran.
     pub ran: usize,

@@ -10,6 +10,8 @@ use crate::{
     words::printable,
 };
 use regex::Regex;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -17,18 +19,29 @@ use std::{
 };
 
 /// The differences between two results, A and B.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Changes {
     /// Regressions first, then improvements, then the rest, each sorted by name.
     pub changes: Vec<Change>,
     /// The number of scenarios with the same result.
     pub alike: usize,
-    /// Those of them that took much more or less time: name, seconds in A and in B.
-    pub paces: Vec<(String, f64, f64)>,
+    /// Those of them that took much more or less time.
+    pub paces: Vec<Pace>,
+}
+
+/// The times that a scenario took.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Pace {
+    /// Its name, with the kernel if there are several.
+    pub name: String,
+    /// The seconds in A.
+    pub a: f64,
+    /// The seconds in B.
+    pub b: f64,
 }
 
 /// The difference in one scenario.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Its name, with the kernel if there are several.
     pub name: String,
@@ -41,7 +54,7 @@ pub struct Change {
 }
 
 /// The first check in which two runs of a scenario diverge.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Divergence {
     /// The check, such as `step 3: read: trace`.
     pub at: String,
@@ -79,7 +92,7 @@ pub fn compare(a: &[&ScenarioResult], b: &[&ScenarioResult]) -> Changes {
                 None => {
                     found.alike += 1;
                     if is_another_pace(a.seconds, b.seconds) {
-                        found.paces.push((name, a.seconds, b.seconds));
+                        found.paces.push(Pace { name, a: a.seconds, b: b.seconds });
                     }
                     continue;
                 }

@@ -15,7 +15,7 @@ mod rates;
 mod status;
 mod times;
 
-pub use change::{Change, Changes, Divergence, compare};
+pub use change::{Change, Changes, Divergence, Pace, compare};
 pub(crate) use gather::adopt;
 pub use gather::{Forms, put, put_new, runs_below};
 pub use layout::{BOOT_COVERAGE, COVERAGE, EMPTY_COVERAGE, RECORDING, SCENARIO, TRACE, scenarios, trace_of};

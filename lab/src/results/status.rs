@@ -1,11 +1,12 @@
 //! The verdict on a scenario, and the outcome of each expectation.
 
 use crate::splat::Severity;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The status of a scenario on a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// A complete recording, and every expectation holds.
@@ -89,7 +90,7 @@ impl fmt::Display for Status {
 }
 
 /// The verdict on a scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The status.
     pub status: Status,
@@ -118,7 +119,7 @@ impl Verdict {
 }
 
 /// The outcome of one expectation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The expectation as it was written.
     pub text: String,
@@ -129,7 +130,7 @@ pub struct Outcome {
 }
 
 /// Whether an expectation holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeStatus {
     /// It holds.

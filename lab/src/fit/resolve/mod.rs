@@ -17,6 +17,8 @@ use crate::{
     },
     words::nearest_is,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{fmt, ops::Range};
 
 /// The maximum length of a fetch argument in characters (MAX_ARGSTR_LEN).
@@ -45,7 +47,7 @@ impl ProbeLocation {
 }
 
 /// A path, resolved for a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Resolved {
     /// The fetch argument for the kernel's probe parser, including the format.
     pub fetch_arg: String,
@@ -54,7 +56,7 @@ pub struct Resolved {
 }
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Step {
     /// The part of the path up to it.
     pub path: String,
