@@ -37,7 +37,18 @@ pub enum Subject {
     KernelTree,
     /// A C file with a `main`.
     Program(PathBuf),
+    /// A program that a command makes.
+    Made {
+        /// Its name.
+        name: String,
+        /// The command.
+        command: &'static str,
+    },
 }
+
+/// The commands that make the program of a cargo package, and of a Makefile.
+const CARGO: &str = "cargo build --release";
+const MAKE: &str = "make LDFLAGS=-static";
 
 impl Subject {
     /// Looks at a directory.
@@ -61,16 +72,27 @@ impl Subject {
         if !modules.is_empty() {
             return Ok(Subject::Modules(modules));
         }
+        if let Some(name) = package_of(&text(&directory.join("Cargo.toml"))) {
+            return Ok(Subject::Made { name, command: CARGO });
+        }
         let mains =
             files.into_iter().filter(|file| is_program(file) && has_main(&text(&directory.join(file))));
         // A test is meant to be run.
         let mut mains: Vec<PathBuf> = mains.collect();
         mains.sort_by_key(|file| (!file.to_string_lossy().contains("test"), file.clone()));
+        let makefile = text(&directory.join("Makefile"));
         match mains.into_iter().next() {
-            Some(program) => Ok(Subject::Program(program)),
+            Some(program) => {
+                let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let is_made = Regex::new(&format!(r"(?m)^([^#\n]*\s)?{}\s*:([^=]|$)", regex::escape(&name)));
+                match is_made.is_ok_and(|rule| rule.is_match(&makefile)) {
+                    true => Ok(Subject::Made { name, command: MAKE }),
+                    false => Ok(Subject::Program(program)),
+                }
+            }
             None => bail!(
-                "`{}` has neither a module (a Kbuild or a Makefile with `obj-m`), nor a C file with a `main`, nor is \
-                 it a kernel tree",
+                "`{}` has neither a module (a Kbuild or a Makefile with `obj-m`), nor a program (a cargo package or a \
+                 C file with a `main`), nor is it a kernel tree",
                 directory.display()
             ),
         }
@@ -90,14 +112,8 @@ impl Subject {
                      steps:\n  - load: {name}\n  - unload: {name}\n"
                 )
             }
-            Subject::Program(file) => {
-                let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                format!(
-                    "{head}# It fails if the program does not build or does not return 0, or if the kernel warns.\n\
-                     summary: {name} succeeds\n\
-                     steps:\n  - workload: {name}\n"
-                )
-            }
+            Subject::Program(file) => runs(&head, &file.file_stem().unwrap_or_default().to_string_lossy()),
+            Subject::Made { name, .. } => runs(&head, name),
             Subject::KernelTree => Template::Values.written("first", &schema)?,
         };
         Ok(vec![(PROJECT_FILE.into(), self.project()), ("scenarios/first.yaml".into(), scenario)])
@@ -123,6 +139,9 @@ impl Subject {
                 let name = file.file_stem().unwrap_or_default().to_string_lossy();
                 let _ = writeln!(text, "workloads:\n  {name}: {{ source: {} }}", file.display());
             }
+            Subject::Made { name, command } => {
+                let _ = writeln!(text, "workloads:\n  {name}: {{ source: ., build: {command} }}");
+            }
             Subject::KernelTree => {}
         }
         text
@@ -133,6 +152,15 @@ impl Subject {
         let tree = if *self == Subject::KernelTree { " --kernel-tree ." } else { "" };
         format!("{}{tree}", called("cargo xtask lab run"))
     }
+}
+
+/// Returns a scenario that runs a program.
+fn runs(head: &str, name: &str) -> String {
+    format!(
+        "{head}# It fails if the program does not build or does not return 0, or if the kernel warns.\n\
+         summary: {name} succeeds\n\
+         steps:\n  - workload: {name}\n"
+    )
 }
 
 /// Collects the names of the files below a directory, without hidden ones.
@@ -172,6 +200,16 @@ fn modules_of(makefile: &str) -> Vec<String> {
     names.filter(|name| ModuleName::from_text(name).is_ok()).collect()
 }
 
+/// Returns the name of the program of a cargo package, which has one of its own name or declares one.
+fn package_of(manifest: &str) -> Option<String> {
+    let named = |section: &str| {
+        let section = format!(r#"(?ms)^\[{section}\]\s*$[^\[]*?^name\s*=\s*"([^"]+)""#);
+        Some(Regex::new(&section).ok()?.captures(manifest)?[1].to_owned())
+    };
+    let name = named(r"\[bin\]").or_else(|| named("package"))?;
+    ProgramName::from_text(&name).is_ok().then_some(name)
+}
+
 fn is_program(file: &Path) -> bool {
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     file.extension().is_some_and(|extension| extension == "c") && ProgramName::from_text(name).is_ok()
@@ -209,6 +247,15 @@ mod tests {
         let program =
             subject(&[("src/tool.c", "int main(void)\n{\n"), ("tests/tracing.c", "int\nmain(int argc\n")]);
         assert_eq!(program.unwrap(), Subject::Program("tests/tracing.c".into()));
+        let package = "[package]\nversion = \"1\"\nname = \"tool\"\n\n[dependencies]\nname = \"no\"\n";
+        let made = |name: &str, command| Subject::Made { name: name.into(), command };
+        assert_eq!(subject(&[("Cargo.toml", package)]).unwrap(), made("tool", CARGO));
+        let several = format!("{package}[[bin]]\npath = \"a.rs\"\nname = \"other\"\n");
+        assert_eq!(subject(&[("Cargo.toml", &several)]).unwrap(), made("other", CARGO));
+        let makefile = "all: tool\n\ntool: tool.o util.o\n";
+        let main = ("tool.c", "int main(void)\n");
+        assert_eq!(subject(&[("Makefile", makefile), main]).unwrap(), made("tool", MAKE));
+        assert_eq!(subject(&[("Makefile", "tool := 1\n"), main]).unwrap(), Subject::Program("tool.c".into()));
         let nothing = subject(&[("README", ""), ("Makefile", "all:\n")]).unwrap_err().to_string();
         assert!(nothing.contains("has neither a module"), "{nothing}");
     }
@@ -218,6 +265,7 @@ mod tests {
         let subjects = [
             Subject::Modules(vec![("hook".into(), "".into())]),
             Subject::Program("tests/tracing.c".into()),
+            Subject::Made { name: "tool".into(), command: MAKE },
             Subject::KernelTree,
         ];
         for subject in subjects {

@@ -12,6 +12,7 @@ mod modules;
 mod offsets;
 mod package;
 mod programs;
+mod recipe;
 mod script_modules;
 mod selftests;
 mod systemtap;
@@ -112,8 +113,8 @@ impl Guest {
             return Ok(Cow::Borrowed(self));
         }
         let mut guest = self.clone();
-        for (name, file) in own {
-            let program = self.own_workloads.build(name, &scenario.directory.join(file))?;
+        for (name, source) in own {
+            let program = self.own_workloads.build(source, &scenario.directory)?;
             guest.workloads.insert(name.to_owned(), program);
         }
         if shell {
@@ -154,9 +155,9 @@ pub fn check_sources(scenario: &Scenario) -> Result<()> {
                 .with_context(|| format!("cannot read the module `{}`", path.display()))?;
         }
     }
-    for file in scenario.own_workloads().values() {
-        module_sources::workload(&scenario.directory.join(file))
-            .with_context(|| format!("cannot read the workload `{}`", file.display()))?;
+    for source in scenario.own_workloads().values() {
+        module_sources::program(source, &scenario.directory)
+            .with_context(|| format!("cannot read the workload `{}`", source.path().display()))?;
     }
     Ok(())
 }

@@ -8,7 +8,10 @@ use super::{
     CROSS_GCC,
     debian_rust::{self, DebianRust},
 };
-use crate::{context::Lab, host::process::Tool};
+use crate::{
+    context::Lab,
+    host::{confine::PATH, process::Tool},
+};
 use anyhow::{Context, Result};
 use std::{
     env,
@@ -33,6 +36,8 @@ pub(super) struct Toolchain {
     rustc: Option<PathBuf>,
     linker: &'static str,
     rustflags: &'static str,
+    /// The directories of its programs: those of cargo in `bin`.
+    programs: Vec<PathBuf>,
     /// Identifies this toolchain in keys: differs for each compiler.
     identity: String,
 }
@@ -59,7 +64,7 @@ impl Toolchain {
             )
         };
         let rust = debian().with_context(hint)?;
-        Ok(Toolchain::debian(cargo, rust))
+        Ok(Toolchain::debian(cargo, rust, active))
     }
 
     /// Describes the active toolchain. Its own lld links, since the musl target contains the C library; a
@@ -72,16 +77,19 @@ impl Toolchain {
             rustc: None,
             linker,
             rustflags: "-C target-feature=+crt-static",
+            programs: vec![active.sysroot.clone()],
             identity: format!("{MUSL} {linker} {}", active.version),
         }
     }
 
     /// Describes Debian's toolchain, which uses the C library of the cross compiler.
-    fn debian(cargo: OsString, rust: DebianRust) -> Toolchain {
+    fn debian(cargo: OsString, rust: DebianRust, active: &Active) -> Toolchain {
+        let compiler = rust.rustc.parent().map(Path::to_owned);
         Toolchain {
             cargo,
             target: GNU,
             identity: format!("{GNU} {CROSS_GCC} {}", rust.identity),
+            programs: [active.sysroot.clone()].into_iter().chain(compiler).collect(),
             rustc: Some(rust.rustc),
             linker: CROSS_GCC,
             rustflags: "-C target-feature=+crt-static",
@@ -113,6 +121,25 @@ impl Toolchain {
         target_directory.join(self.target).join(package).join(package)
     }
 
+    /// Returns what a confined cargo must be able to read: the compiler, and the packages that the user fetched.
+    pub(super) fn readable(&self) -> Vec<PathBuf> {
+        let packages = cargo_home().map(|home| home.join("registry"));
+        let paths = self.programs.iter().cloned().chain(packages);
+        paths.filter(|path| path.is_dir()).collect()
+    }
+
+    /// Returns the environment in which any cargo builds for the guest, without network.
+    pub(super) fn cargo_environment(&self) -> Vec<(String, OsString)> {
+        let mut environment = self.environment();
+        environment.push(("CARGO_BUILD_TARGET".into(), self.target.into()));
+        environment.push(("CARGO_NET_OFFLINE".into(), "true".into()));
+        environment.extend(cargo_home().map(|home| ("CARGO_HOME".into(), home.into())));
+        let programs = self.programs.iter().map(|directory| directory.join("bin"));
+        let path = env::join_paths(programs.chain(env::split_paths(PATH))).unwrap_or_else(|_| PATH.into());
+        environment.push(("PATH".into(), path));
+        environment
+    }
+
     fn environment(&self) -> Vec<(String, OsString)> {
         let target = self.target.to_uppercase().replace('-', "_");
         let mut environment = vec![
@@ -134,6 +161,12 @@ fn running(variable: &str, name: &str) -> OsString {
 /// Returns what identifies the toolchain of the host.
 pub(crate) fn host_toolchain() -> Result<String> {
     Ok(Active::ask(&running("RUSTC", "rustc"))?.version)
+}
+
+/// Returns the directory with the packages that cargo fetched.
+fn cargo_home() -> Option<PathBuf> {
+    let set = env::var_os("CARGO_HOME").filter(|home| !home.is_empty());
+    set.map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
 }
 
 /// Returns the command that builds `package` of the workspace at `root` for the host, optimized, below

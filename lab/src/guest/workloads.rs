@@ -1,10 +1,16 @@
 //! `guest/workloads/NAME.c` → a static aarch64 program called NAME.
 
-use super::{CROSS_GCC, busybox, modules::sources, strip};
+use super::{
+    CROSS_GCC, busybox,
+    modules::sources::{self, Files},
+    recipe::Recipe,
+    strip,
+};
 use crate::{
     cache::{Key, KeyBuilder},
     context::Lab,
     host::{confine::Reach, process::Tool},
+    scenario::ProgramSource,
 };
 use anyhow::{Context, Result, anyhow};
 use fs_err as fs;
@@ -64,11 +70,22 @@ impl OwnWorkloads {
         busybox::obtain(&self.lab)
     }
 
-    /// Builds the C file `source`, from a copy of it and of the headers that it can include, unless the cache
-    /// has the program. Compiler warnings are ignored. Returns the program.
-    pub(super) fn build(&self, name: &str, source: &Path) -> Result<PathBuf> {
-        let failed = || format!("cannot build the workload `{}`", source.display());
-        let files = sources::workload(source).with_context(failed)?;
+    /// Builds a program of a scenario in the directory `beside`, from a copy of its sources, unless the cache has
+    /// it. Compiler warnings are ignored. Returns the program.
+    pub(super) fn build(&self, source: &ProgramSource, beside: &Path) -> Result<PathBuf> {
+        let name = source.name();
+        let place = beside.join(source.path());
+        let failed = || format!("cannot build the workload `{}`", place.display());
+        let files = sources::program(source, beside).with_context(failed)?;
+        let entry = match source {
+            ProgramSource::File(_) => self.compiled(name, &place, &files),
+            ProgramSource::Made { command, .. } => Recipe { lab: &self.lab, command, name }.made(&files),
+        };
+        Ok(entry.with_context(failed)?.join(name))
+    }
+
+    /// Compiles a C file and the headers that it can include. Returns the entry of the cache.
+    fn compiled(&self, name: &str, source: &Path, files: &Files) -> Result<PathBuf> {
         let (_, shared) = read_sources(&self.shared)?;
         let mut key = KeyBuilder::default()
             .input("compiler", &self.compiler)
@@ -77,7 +94,7 @@ impl OwnWorkloads {
         for (header, text) in &shared {
             key = key.input(&format!("shared {header}"), text);
         }
-        for (path, data) in &files {
+        for (path, data) in files {
             key = key.input(&path.to_string_lossy(), data);
         }
         let waiting = || {
@@ -90,7 +107,7 @@ impl OwnWorkloads {
             let shared = shared.iter();
             let shared = shared.map(|(header, text)| (Path::new(header).with_extension("h"), text.clone()));
             sources::write(&shared.collect(), &copy)?;
-            sources::write(&files, &copy)?;
+            sources::write(files, &copy)?;
             let program = into.join(name);
             // The copy's path differs each time, and means nothing to anyone.
             let map = format!("-ffile-prefix-map={}=.", copy.display());
@@ -103,8 +120,8 @@ impl OwnWorkloads {
             built
                 .map_err(|error| anyhow!(format!("{error:#}").replace(&*copy.to_string_lossy(), &beside)))?;
             Ok(fs::remove_dir_all(&copy)?)
-        });
-        Ok(entry.with_context(failed)?.join(name))
+        })?;
+        Ok(entry)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     machine::{Accelerator, machine_with, qemu},
     plan,
     results::{Host, Qemu, ScenarioResult},
-    scenario::{self, ModuleRef, Scenario, ScenarioFile, means_the_same},
+    scenario::{self, ModuleRef, ProgramSource, Scenario, ScenarioFile, means_the_same},
     words::hex,
 };
 use anyhow::{Result, ensure};
@@ -136,15 +136,19 @@ impl Sources {
                     let files = module_sources::foreign(&scenario.directory.join(path))?;
                     let name = self.new_name(&scenario.directory.join(path));
                     self.add(&name, files);
-                    renamed.insert(path.clone(), name);
+                    renamed.insert(("module", path.clone()), name);
                 }
                 ModuleRef::Sample(_) => {}
             }
         }
-        for (name, file) in scenario.own_workloads() {
+        for (name, source) in scenario.own_workloads() {
             let directory = format!("{WORKLOADS}/{name}");
-            self.add(&directory, module_sources::workload(&scenario.directory.join(file))?);
-            renamed.insert(file.to_owned(), format!("{directory}/{name}.c"));
+            self.add(&directory, module_sources::program(source, &scenario.directory)?);
+            let place = match source {
+                ProgramSource::File(_) => format!("{directory}/{name}.c"),
+                ProgramSource::Made { .. } => directory,
+            };
+            renamed.insert(("workload", source.path().to_owned()), place);
         }
         for name in sources::guest_files(&guest, scenario, text)? {
             let path = guest.join(&name);

@@ -231,13 +231,11 @@ impl Reproducer {
         }
         let top = format!("{WORKLOADS}/");
         let own = scenario.own_workloads();
-        if let Some(file) = own
-            .values()
-            .find(|file| !file.to_str().is_some_and(|file| is_inside(file) && file.starts_with(&top)))
-        {
-            let file = file.display().to_string();
-            let file = file.escape_debug();
-            return Err(format!("its scenario builds `{file}`, expected a C file below `{top}`"));
+        let is_ours = |path: &str| is_inside(path) && path.starts_with(&top);
+        if let Some(source) = own.values().find(|source| !source.path().to_str().is_some_and(is_ours)) {
+            let path = source.path().display().to_string();
+            let path = path.escape_debug();
+            return Err(format!("its scenario builds `{path}`, expected sources below `{top}`"));
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! The files of a checkout that a scenario needs, and its text with module directories replaced.
 
-use crate::{scenario::Scenario, yaml::Value};
+use crate::{
+    scenario::{ProgramSource, Scenario},
+    yaml::Value,
+};
 use anyhow::Result;
 use fs_err as fs;
 use std::{
@@ -42,7 +45,10 @@ pub(crate) fn still_needed(path: &str, scenario: &Scenario, text: &str) -> bool 
         return scenario.modules().iter().any(|wanted| wanted.to_string() == name);
     }
     if path.starts_with("workloads/") {
-        return scenario.own_workloads().values().any(|file| file.parent() == Path::new(path).parent());
+        return scenario.own_workloads().values().any(|source| match source {
+            ProgramSource::File(file) => file.parent() == Path::new(path).parent(),
+            ProgramSource::Made { directory, .. } => Path::new(path).starts_with(directory),
+        });
     }
     if let Some((name, _)) = below("modules/").and_then(|file| file.split_once('/')) {
         return text.contains(&format!("modules/{name}"));
@@ -60,13 +66,16 @@ fn names(directory: &Path) -> Result<BTreeSet<String>> {
 }
 
 /// Returns a scenario's text with the sources of its own modules and workloads replaced.
-pub(super) fn with_sources(text: &str, renamed: &BTreeMap<PathBuf, String>) -> Result<String> {
+pub(super) fn with_sources(
+    text: &str,
+    renamed: &BTreeMap<(&'static str, PathBuf), String>,
+) -> Result<String> {
     let mut document: Value = crate::yaml::from_str(text)?;
     let steps = document.get_mut("steps").and_then(Value::as_sequence_mut);
     for step in steps.into_iter().flatten() {
         for key in ["module", "workload"] {
             let Some(source) = step.get_mut(key).and_then(|value| value.get_mut("source")) else { continue };
-            let name = source.as_str().and_then(|path| renamed.get(Path::new(path)));
+            let name = source.as_str().and_then(|path| renamed.get(&(key, path.into())));
             if let Some(name) = name {
                 *source = name.as_str().into();
             }
@@ -134,13 +143,14 @@ mod tests {
         let text = "summary: ../mine\nsteps:\n- module: { source: ../mine }\n- module: { source: /other, name: x }\n\
                     - workload: { source: ../mine, arguments: ../mine }\n- workload: ../mine\n";
         let renamed = BTreeMap::from([
-            ("../mine".into(), "modules/mine".into()),
-            ("/other".into(), "modules/other".into()),
+            (("module", "../mine".into()), "modules/mine".into()),
+            (("module", "/other".into()), "modules/other".into()),
+            (("workload", "../mine".into()), "workloads/mine".into()),
         ]);
         let found: Value = crate::yaml::from_str(&with_sources(text, &renamed).unwrap()).unwrap();
         let expect: Value = crate::yaml::from_str(
             "summary: ../mine\nsteps: [{ module: { source: modules/mine } }, { module: { source: modules/other, name: x } }, \
-             { workload: { source: modules/mine, arguments: ../mine } }, { workload: ../mine }]",
+             { workload: { source: workloads/mine, arguments: ../mine } }, { workload: ../mine }]",
         )
         .unwrap();
         assert_eq!(found, expect);

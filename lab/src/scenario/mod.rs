@@ -44,12 +44,12 @@ pub(crate) use read::{FromText, from_text};
 pub use reference::reference;
 pub(crate) use steps::FLAGS;
 pub use steps::{
-    CFile, CallOps, Crash, CrashCommand, Dkms, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
+    CallOps, Crash, CrashCommand, Dkms, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
     HOOK_MODULE, Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue,
     InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load,
-    LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, Read, Rejects,
-    SampleModule, SamplePath, Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram, Step,
-    SymbolName, TextPlace, Unload, ValuePath, Workload, Write,
+    LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, ProgramSource, Read,
+    Rejects, SampleModule, SamplePath, Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram,
+    Step, SymbolName, TextPlace, Unload, ValuePath, Workload, Write,
 };
 pub use template::Template;
 pub use values::{
@@ -352,9 +352,13 @@ impl Scenario {
         })
     }
 
-    /// Returns the workloads that it brings, by name, each with its C file relative to the scenario's.
-    pub fn own_workloads(&self) -> BTreeMap<&str, &Path> {
-        self.steps.iter().filter_map(|step| step.own_workload()).collect()
+    /// Returns what the workloads that it brings are built from, by their names.
+    pub fn own_workloads(&self) -> BTreeMap<&str, &ProgramSource> {
+        self.steps
+            .iter()
+            .filter_map(|step| step.own_workload())
+            .map(|source| (source.name(), source))
+            .collect()
     }
 
     /// Returns whether its scripts are run by busybox, because it has no userland.

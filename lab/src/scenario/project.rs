@@ -13,7 +13,7 @@ use super::{
     },
     schema_of,
     values::{
-        names::{ModuleName, ProgramName},
+        names::{Line, ModuleName, ProgramName},
         timespan::Timespan,
     },
     whole::{Allowed, UserlandSpec},
@@ -95,8 +95,13 @@ struct Format {
 #[serde(deny_unknown_fields)]
 struct ProjectProgram {
     /// The C file, which has the name of the program. It can include the headers next to it and those of the
-    /// lab's workloads.
-    source: super::CFile,
+    /// lab's workloads. With `build`, the directory in which that runs.
+    source: Line,
+    /// The command that makes the program, as for `sh -c`: `make LDFLAGS=-static`, `cargo build --release`. It runs in
+    /// a copy of the directory, without network. Compilers for arm64 are set for every make and cargo, and as `CC` and
+    /// `CXX`; a program must be linked statically.
+    #[serde(default)]
+    build: Option<Line>,
 }
 
 /// Values of fields that a scenario does not set.
@@ -177,10 +182,12 @@ impl Project {
         let document: ProjectDocument = yaml::from_str(source).map_err(error)?;
         let written: Value = yaml::from_str(source).map_err(error)?;
         for (name, program) in &document.workloads {
-            if program.source.name() != name.as_str() {
+            let source = program.source.to_string();
+            let file = Path::new(&source).file_name();
+            if program.build.is_none() && !file.is_some_and(|file| file == format!("{name}.c").as_str()) {
                 let message = format!(
-                    "workloads: `{name}` is built from `{}`, expected a file called `{name}.c`",
-                    program.source.path().display()
+                    "workloads: `{name}` is built from `{source}`, expected a file called `{name}.c`, or a `build` \
+                     that makes it"
                 );
                 return Err(ScenarioError::of_file(path, message));
             }
@@ -244,9 +251,7 @@ impl Project {
             step.extend(rest.into_iter().filter(|(key, _)| key.as_str() != Some("load")));
         } else if let Some(command) = name("workload") {
             let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((&command, ""));
-            if let Some(source) = self.workloads_written.get(name).and_then(|program| program.get("source")) {
-                let mut program = Mapping::new();
-                program.insert("source".into(), self.path(source));
+            if let Some(mut program) = self.program(name) {
                 if !arguments.is_empty() {
                     program.insert("arguments".into(), arguments.into());
                 }
@@ -262,6 +267,17 @@ impl Project {
         module.insert("source".into(), source);
         module.entry("name".into()).or_insert_with(|| name.into());
         Some(Value::Mapping(module))
+    }
+
+    /// Returns `workload:` of a step that runs one of the project's programs, without arguments.
+    fn program(&self, name: &str) -> Option<Mapping> {
+        let mut program = self.workloads_written.get(name)?.as_mapping()?.clone();
+        let source = self.path(program.get("source")?);
+        program.insert("source".into(), source);
+        if program.contains_key("build") {
+            program.insert("name".into(), name.into());
+        }
+        Some(program)
     }
 
     fn path(&self, written: &Value) -> Value {
@@ -323,7 +339,7 @@ mod tests {
         assert!(scenario.modules().contains(&mine));
         assert!(scenario.modules().contains(&ModuleRef::Named("other".into())));
         let Step::Workload(step) = &scenario.steps[1].value else { panic!("{:?}", scenario.steps[1]) };
-        assert_eq!(step.workload.source(), Some(root.join("tests/exercise.c").as_path()));
+        assert_eq!(step.workload.source().unwrap().path(), root.join("tests/exercise.c"));
         assert_eq!(step.workload.arguments(), ["1", "2"]);
         assert_eq!(scenario.timeout.as_secs(), 5);
         let lines: Vec<_> = scenario.expect.iter().map(|item| (item.line, item.text.as_str())).collect();

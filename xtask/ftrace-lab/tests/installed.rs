@@ -161,6 +161,62 @@ fn what_is_wrong_with_a_project_is_said_before_anything_is_built() {
     check("version: 1\n", "cd scenarios && ftrace-lab run no/such", "no/such");
 }
 
+/// Programs of a user's, and the files that they consist of.
+const PROGRAMS: [(&str, &[(&str, &str)]); 2] = [
+    (
+        "cargo build --release",
+        &[
+            ("Cargo.toml", "[package]\nname = \"events\"\nversion = \"1.0.0\"\nedition = \"2021\"\n"),
+            (
+                "src/main.rs",
+                "fn main() {\n    let events = std::fs::read_to_string(\"/sys/kernel/tracing/set_event\").unwrap();\n    \
+                 println!(\"{} are enabled\", events.lines().count());\n}\n",
+            ),
+        ],
+    ),
+    (
+        "make LDFLAGS=-static",
+        &[
+            ("Makefile", "CC = gcc\n\nevents: events.o util.o\n"),
+            ("events.c", "int enabled(void);\n\nint main(void)\n{\n\treturn enabled();\n}\n"),
+            ("util.c", "int enabled(void)\n{\n\treturn 0;\n}\n"),
+        ],
+    ),
+];
+
+#[test]
+fn programs_are_built_by_their_own_commands() {
+    for (command, files) in PROGRAMS {
+        let repository = Repository::of(None);
+        files.iter().for_each(|(path, text)| repository.write(path, text));
+        let output = repository.sh("ftrace-lab init && ftrace-lab run && cat ftrace-lab.yaml");
+        let said = said(&output);
+        let written = format!("events: {{ source: ., build: {command} }}");
+        assert!(output.status.success() && said.contains("1 passed") && said.contains(&written), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_run_in_a_guest_is_refused() {
+    let repository = Repository::of(None);
+    let (_, files) = PROGRAMS[1];
+    files.iter().for_each(|(path, text)| repository.write(path, text));
+    let check = |build: &str, expect: &str| {
+        let project = format!(
+            "version: 1\nkernels: [debian-13]\nworkloads:\n  events: {{ source: ., build: '{build}' }}\n"
+        );
+        repository.write("ftrace-lab.yaml", &project);
+        repository.write("scenarios/first.yaml", "summary: it runs\nsteps: [workload: events]\n");
+        let output = repository.sh("ftrace-lab run");
+        let said = said(&output);
+        assert!(output.status.code() == Some(3) && said.contains(expect), "{said}");
+    };
+    check("make", "`events`, which needs a dynamic linker; link it with `-static`");
+    check("gcc -static -o events events.c util.c", "`events`, which is not for arm64");
+    check("make events.o", "made no program `events`");
+    check("make nothing", "No rule to make target 'nothing'");
+}
+
 #[test]
 fn a_build_command_writes_nowhere_else() {
     let repository = Repository::of(Some("kprobe-tree"));

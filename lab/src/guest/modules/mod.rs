@@ -303,7 +303,8 @@ impl Build<'_> {
     /// Returns the module that the command built, wherever it is in the copy.
     fn made_by_command(&self, copy: &Path) -> Result<PathBuf> {
         let (source, command) = (self.source.display(), self.command.unwrap_or_default());
-        let made = sources::made(copy)?;
+        let is_module = |path: &Path| path.extension().is_some_and(|extension| extension == "ko");
+        let made = sources::made(copy, &is_module)?;
         let is_wanted = |file: &&PathBuf| self.name.is_none_or(|name| module_name(file) == name);
         match made.iter().filter(is_wanted).collect::<Vec<_>>().as_slice() {
             [file] => Ok((*file).clone()),

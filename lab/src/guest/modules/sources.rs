@@ -3,7 +3,7 @@
 //! A foreign directory may contain anything. Special files and links that lead out of it are errors, and
 //! products of an earlier build in place and a project's results are not copied.
 
-use crate::scenario::PROJECT_FILE;
+use crate::scenario::{PROJECT_FILE, ProgramSource};
 use anyhow::{Result, bail};
 use fs_err as fs;
 use std::{
@@ -46,8 +46,21 @@ pub(crate) fn foreign(source: &Path) -> Result<Files> {
     Ok(reading.files)
 }
 
+/// Reads what a workload of a scenario in `beside` is built from.
+pub(crate) fn program(source: &ProgramSource, beside: &Path) -> Result<Files> {
+    match source {
+        ProgramSource::File(file) => workload(&beside.join(file)),
+        ProgramSource::Made { directory, .. } => {
+            let directory = beside.join(directory);
+            let mut reading = Reading::of(&directory, "a program's sources")?;
+            reading.collect(&directory, DEPTH_MAX)?;
+            Ok(reading.files)
+        }
+    }
+}
+
 /// Reads a workload's C file and the headers next to it.
-pub(crate) fn workload(file: &Path) -> Result<Files> {
+fn workload(file: &Path) -> Result<Files> {
     let beside = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let mut reading = Reading::of(beside, "a workload's sources")?;
     reading.take(file)?;
@@ -66,22 +79,27 @@ pub(in crate::guest) fn selftests(directory: &Path) -> Result<Files> {
     Ok(reading.files)
 }
 
-/// Returns the modules that a build left at or below a directory, without following links.
-pub(super) fn made(directory: &Path) -> Result<Vec<PathBuf>> {
-    fn collect(directory: &Path, depth: usize, made: &mut Vec<PathBuf>) -> Result<()> {
+/// Returns the files that a build left at or below a directory and that `is_it` accepts, without following links.
+pub(in crate::guest) fn made(directory: &Path, is_it: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    fn collect(
+        directory: &Path,
+        depth: usize,
+        is_it: &dyn Fn(&Path) -> bool,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<()> {
         for path in sorted(directory)? {
             let kind = fs::symlink_metadata(&path)?.file_type();
             if kind.is_dir() && depth > 0 {
-                collect(&path, depth - 1, made)?;
-            } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "ko") {
+                collect(&path, depth - 1, is_it, made)?;
+            } else if kind.is_file() && is_it(&path) {
                 made.push(path);
             }
         }
         Ok(())
     }
-    let mut modules = Vec::new();
-    collect(directory, DEPTH_MAX, &mut modules)?;
-    Ok(modules)
+    let mut found = Vec::new();
+    collect(directory, DEPTH_MAX, is_it, &mut found)?;
+    Ok(found)
 }
 
 struct Reading<'a> {
@@ -107,6 +125,10 @@ impl Reading<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let is_results = name == "results" && directory.join(PROJECT_FILE).is_file();
             if name.starts_with('.') || is_results || MADE.iter().any(|made| name.ends_with(made)) {
+                continue;
+            }
+            // cargo marks its own directory, as others mark caches.
+            if path.join("CACHEDIR.TAG").is_file() {
                 continue;
             }
             if fs::symlink_metadata(&path)?.is_dir() {

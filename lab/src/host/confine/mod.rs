@@ -23,7 +23,8 @@ use tempfile::TempDir;
 pub const VARIABLE: &str = "FTRACE_LAB_CONFINEMENT";
 
 /// The directories of programs. Those of the user, below a home, are not available to a confined tool.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
+pub(crate) const PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
 
 /// Programs, libraries and headers, and what the loader and Debian's alternatives need. Not all of /etc:
 /// the lab may run as root, who can read the shadow file.

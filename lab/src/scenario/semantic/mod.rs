@@ -95,13 +95,14 @@ pub(super) fn check(document: &Document) -> Checked {
     Ok(())
 }
 
-/// Checks that no two C files are a workload of the same name.
+/// Checks that no two workloads have the same name.
 fn one_file_per_workload<'a>(steps: impl Iterator<Item = &'a Step>) -> Checked {
     let mut files = BTreeMap::new();
-    for (name, file) in steps.filter_map(Step::own_workload) {
-        let other = *files.entry(name).or_insert(file);
-        if other != file {
-            let (other, file) = (other.display(), file.display());
+    for source in steps.filter_map(Step::own_workload) {
+        let name = source.name();
+        let other = *files.entry(name).or_insert(source);
+        if other != source {
+            let (other, file) = (other.path().display(), source.path().display());
             let message =
                 format!("`{other}` and `{file}` are both called `{name}`, expected different names");
             return problem(&[PathSegment::Key("steps")], message);

@@ -19,7 +19,7 @@ pub use patched_text::{
     CallOps, FtraceSiteOf, InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt,
     KprobeSlot, PatchedText, TextPlace,
 };
-pub use program::{CFile, Program, SourceProgram};
+pub use program::{Program, ProgramSource, SourceProgram};
 pub use rejects::{Errors, PointedAt, Rejects};
 pub use shell::{Crash, CrashCommand, Dkms, Script, Shell};
 pub use value_path::ValuePath;
@@ -34,7 +34,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 verb_keyed! {
     /// One step. The first key of the YAML map selects its kind.
@@ -94,10 +94,10 @@ impl Step {
         }
     }
 
-    /// Returns the C file of the workload that this step brings and runs, and its name.
-    pub fn own_workload(&self) -> Option<(&str, &Path)> {
+    /// Returns what the workload is built from that this step brings and runs.
+    pub fn own_workload(&self) -> Option<&ProgramSource> {
         match self {
-            Step::Workload(step) => Some((step.workload.program(), step.workload.source()?)),
+            Step::Workload(step) => step.workload.source(),
             _ => None,
         }
     }
