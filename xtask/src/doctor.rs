@@ -3,6 +3,7 @@
 use crate::{
     exit,
     json::{self, Json},
+    setup::Setup,
 };
 use anyhow::Result;
 use clap::Args;
@@ -12,8 +13,13 @@ use serde::Serialize;
 
 /// Show every prerequisite, its version, and whether it is sufficient
 #[derive(Args)]
-#[command(after_help = "Example:\n  cargo xtask doctor")]
+#[command(
+    after_help = "Examples:\n  cargo xtask doctor\n  cargo xtask doctor --yes    install what is missing"
+)]
 pub(crate) struct Doctor {
+    /// Install the missing Debian packages first
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     pub(crate) json: Json,
 }
@@ -36,6 +42,9 @@ struct Prerequisite {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<u8> {
+        if self.yes {
+            Setup { yes: true }.ensure_for_crash()?;
+        }
         let checks = doctor();
         let ready = checks.iter().all(|check| check.ok || !check.required);
         let code = if ready { exit::SUCCESS } else { exit::LAB };
@@ -62,7 +71,7 @@ impl Doctor {
         let next = if ready {
             "this machine is ready"
         } else {
-            "`cargo xtask lab run --yes` installs what is missing"
+            "`cargo xtask doctor --yes` installs what is missing"
         };
         println!("\n{}", called(next));
         Ok(code)

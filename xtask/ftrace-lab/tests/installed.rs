@@ -232,12 +232,14 @@ fn a_build_command_writes_nowhere_else() {
 }
 
 /// The steps of action.yml that run commands, in order: each with its environment and command.
-fn steps_of_the_action(directory: &str) -> Vec<(Vec<(String, String)>, String)> {
+fn steps_of_the_action(directory: &str, released: &Path) -> Vec<(Vec<(String, String)>, String)> {
     let text = fs::read_to_string(Path::new(ROOT).join("action.yml")).unwrap();
     let action: Value = serde_yaml::from_str(&text).unwrap();
     let inputs = |text: &Value| {
         let text = text.as_str().unwrap();
-        text.replace("${{ inputs.kernels }}", "debian-13").replace("${{ inputs.directory }}", directory)
+        let text =
+            text.replace("${{ inputs.kernels }}", "debian-13").replace("${{ inputs.directory }}", directory);
+        if text.contains("/releases/download/") { format!("file://{}", released.display()) } else { text }
     };
     let steps =
         action["runs"]["steps"].as_sequence().unwrap().iter().filter(|step| step.get("run").is_some());
@@ -259,22 +261,20 @@ fn the_action_tests_a_repository_of_others() {
     let scenario = repository.path.join("scenarios/counts.yaml");
     let place = repository.path.parent().unwrap().to_owned();
     let [summary, outputs] = ["summary", "outputs"].map(|name| place.join(name));
-    // The first step installs the command, from the checkout of the action.
-    let installed = Command::new("cargo")
-        .args(["install", "--quiet", "--debug", "--locked", "--force", "--root"])
-        .arg(&place)
-        .arg("--path")
-        .arg(Path::new(ROOT).join("xtask/ftrace-lab"))
-        .status();
-    assert!(installed.unwrap().success());
+    // The first step fetches it.
+    let released = place.join("released");
+    fs::rename(place.join("bin/ftrace-lab"), &released).unwrap();
     let run = |expect: i32| {
         fs::write(&summary, "").unwrap();
         let mut last = None;
-        for (names, command) in steps_of_the_action(&repository.path.to_string_lossy()).into_iter().skip(1) {
+        for (names, command) in steps_of_the_action(&repository.path.to_string_lossy(), &released).into_iter()
+        {
             let set = |(name, value): &(String, String)| format!("export {name}='{value}'; ");
             let set: String = names.iter().map(set).collect();
             let workflow = format!(
-                "export GITHUB_ACTIONS=true GITHUB_STEP_SUMMARY='{}' GITHUB_OUTPUT='{}' GITHUB_WORKSPACE='{}'; ",
+                "export GITHUB_ACTIONS=true CARGO_HOME='{}' GITHUB_STEP_SUMMARY='{}' GITHUB_OUTPUT='{}' \
+                 GITHUB_WORKSPACE='{}'; ",
+                place.display(),
                 summary.display(),
                 outputs.display(),
                 repository.path.display()
