@@ -22,6 +22,9 @@ pub const LIMIT_VARIABLE: &str = "FTRACE_LAB_CACHE_MAX";
 /// The limit if the variable is not set: about 25 kernels, at 0.8 GB for a build and 1.6 GB for a source.
 pub(super) const DEFAULT_LIMIT_BYTES: u64 = 60_000_000_000;
 
+/// The files that show that an entry is complete.
+const COMPLETE: [&str; 2] = [".manifest", "stamp.json"];
+
 /// The age at which unfinished entries of killed processes are removed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -130,9 +133,27 @@ fn remove(path: &Path) -> Result<bool> {
     let parent = path.parent().unwrap_or(path);
     // Renamed first: if this process is killed, what is left is not taken for an entry.
     let aside = tempfile::Builder::new().prefix(".evicted-").tempdir_in(parent)?;
-    fs::rename(path, aside.path())?;
+    match fs::rename(path, aside.path()) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            remove_in_place(path)?;
+            return Ok(true);
+        }
+        renamed => renamed?,
+    }
     aside.close().with_context(|| format!("cannot remove all of `{}`", path.display()))?;
     Ok(true)
+}
+
+/// Removes an entry that cannot be renamed: an overlay does not rename a directory of its lower layer. What shows that
+/// it is complete is removed first.
+pub(crate) fn remove_in_place(path: &Path) -> io::Result<()> {
+    for name in COMPLETE {
+        match fs::remove_file(path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::remove_dir_all(path)
 }
 
 /// Returns the bytes that a path takes on disk; holes take none. Files that are removed at the same time do

@@ -14,8 +14,10 @@ mod evict;
 mod lease;
 mod manifest;
 mod mark;
+mod place;
 
 pub use alone::Alone;
+pub(crate) use evict::remove_in_place;
 pub use evict::{LIMIT_VARIABLE, LIMITED, evict, size_on_disk};
 pub use lease::Lease;
 use lease::Locked;
@@ -23,7 +25,7 @@ use lease::Locked;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use fs_err::{self as fs, File};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use sha2::{Digest, Sha256};
 use std::{
     env,
@@ -51,13 +53,14 @@ impl Cache {
     /// Opens the cache directory named by the environment, creating it if necessary. Waits while another
     /// process prunes it.
     pub fn open(progress: &Progress) -> Result<Cache> {
-        let root = match (env::var_os("FTRACE_LAB_CACHE"), env::var_os("XDG_CACHE_HOME"), env::var_os("HOME"))
-        {
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let root = match (set("FTRACE_LAB_CACHE"), set("XDG_CACHE_HOME"), set("HOME")) {
             (Some(root), _, _) => PathBuf::from(root),
             (None, Some(base), _) => PathBuf::from(base).join("ftrace-lab"),
             (None, None, Some(home)) => PathBuf::from(home).join(".cache/ftrace-lab"),
             (None, None, None) => bail!("no cache directory: set FTRACE_LAB_CACHE or HOME"),
         };
+        place::check(&root)?;
         let waiting = || progress.line("waiting for another process that is pruning the cache");
         let limit = evict::limit_of_environment()?;
         Ok(Cache::of(root, waiting)?.with_limit(limit))
@@ -69,7 +72,8 @@ impl Cache {
     }
 
     fn of(root: PathBuf, waiting: impl FnOnce()) -> Result<Cache> {
-        fs::create_dir_all(&root).context("cannot create the cache")?;
+        fs::create_dir_all(&root)
+            .with_context(|| format!("cannot create the cache `{}`; {}", root.display(), place::ELSEWHERE))?;
         let root = fs::canonicalize(&root)?;
         let shared = Arc::new(alone::share(&root, waiting)?);
         // Also works in a directory that cannot be written to.
@@ -102,19 +106,40 @@ impl Cache {
         path.file_name().is_some_and(|name| mark::is_mark(&name.to_string_lossy()))
     }
 
+    /// Returns whether this process may write to the directory: false on a filesystem that is mounted read-only, for
+    /// root, too.
+    pub fn is_writable(&self) -> bool {
+        access(&self.root, Access::WRITE_OK).is_ok()
+    }
+
+    /// Adds the next step to an error of writing to the cache, if it is one that nobody may write to.
+    fn written<T, E: Into<anyhow::Error>>(&self, result: Result<T, E>) -> Result<T> {
+        result.map_err(|error| {
+            let error = error.into();
+            if self.is_writable() {
+                return error;
+            }
+            let root = self.root.display();
+            error.context(format!(
+                "cannot write to the cache `{root}`; make it writable, or {}",
+                place::ELSEWHERE
+            ))
+        })
+    }
+
     /// Returns a directory below the cache, creating it if necessary, without links in its path: what is built
     /// there names its files by that path, and may be read under another one. Not locked, not atomic.
     pub fn directory(&self, name: &str) -> Result<PathBuf> {
         debug_assert!(mark::is_known(name.split('/').next().unwrap_or(name)), "`{name}` is not in the list");
         let path = self.root.join(name);
-        fs::create_dir_all(&path)?;
+        self.written(fs::create_dir_all(&path))?;
         Ok(fs::canonicalize(path)?)
     }
 
     /// Takes the lock called `name`. Calls `waiting` once if another process holds it.
     pub fn lock(&self, name: &str, waiting: impl FnOnce()) -> Result<Lock> {
         let path = self.directory("locks")?.join(name.replace('/', "_"));
-        let file = File::create(&path)?;
+        let file = self.written(File::create(&path))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             waiting();
             flock(&file, FlockOperation::LockExclusive)
@@ -169,7 +194,8 @@ impl Cache {
         let temporary = tempfile::Builder::new()
             .prefix(&prefix)
             .tempdir_in(&parent)
-            .with_context(|| format!("cannot create a directory in `{}`", parent.display()))?;
+            .with_context(|| format!("cannot create a directory in `{}`", parent.display()));
+        let temporary = self.written(temporary)?;
         // The lease of the directory outlives its renaming.
         let Some(lease) = Lease::take(temporary.path())? else {
             bail!("`{}` was removed while it was made", temporary.path().display())

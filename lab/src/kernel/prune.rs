@@ -5,7 +5,7 @@
 //! rebuilt, make compiles the missing objects.
 
 use super::build::Identity;
-use crate::cache::{Cache, size_on_disk};
+use crate::cache::{Cache, remove_in_place, size_on_disk};
 use anyhow::Result;
 use fs_err as fs;
 use std::{
@@ -154,8 +154,10 @@ fn remove(path: &Path) -> io::Result<()> {
     if removed.exists() {
         fs::remove_dir_all(&removed)?;
     }
-    fs::rename(path, &removed)?;
-    fs::remove_dir_all(&removed)
+    match fs::rename(path, &removed) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => remove_in_place(path),
+        renamed => renamed.and_then(|()| fs::remove_dir_all(&removed)),
+    }
 }
 
 /// Removes files that only linking needs. The programs that kbuild runs on the host are kept, since

@@ -59,6 +59,8 @@ pub struct Snapshots {
     progress: Progress,
     /// Held while making a snapshot.
     making: Mutex<()>,
+    /// Whether QEMU can open their files: it opens those of memory for writing, although it writes to a copy.
+    is_usable: bool,
     /// Snapshots that could not be restored even when new, so that no time is wasted on them again.
     hopeless: Mutex<BTreeSet<String>>,
 }
@@ -66,7 +68,16 @@ pub struct Snapshots {
 impl Snapshots {
     /// Opens the snapshots in the lab's cache. Problems are reported as lines of its progress.
     pub fn new(lab: &Lab) -> Result<Snapshots> {
+        let is_usable = lab.cache.is_writable();
+        if !is_usable {
+            let root = lab.cache.root().display();
+            let line = format!(
+                "warning: cannot write to the cache `{root}`, booting machines instead of restoring snapshots"
+            );
+            lab.progress.line(line);
+        }
         Ok(Snapshots {
+            is_usable,
             shelf: SnapshotStore::new(&lab.cache)?,
             qemu: key::Qemu::of_host()?,
             progress: lab.progress.clone(),
@@ -102,7 +113,7 @@ impl Snapshots {
     }
 
     fn is_hopeless(&self, key: &Key) -> bool {
-        self.hopeless.lock().is_ok_and(|hopeless| hopeless.contains(key.as_str()))
+        !self.is_usable || self.hopeless.lock().is_ok_and(|hopeless| hopeless.contains(key.as_str()))
     }
 
     /// Restores a machine; the error is that of the last attempt.
