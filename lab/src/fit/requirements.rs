@@ -3,7 +3,7 @@
 use super::event_support;
 use crate::{
     kernel::{Kernel, WITHOUT_VMLINUX},
-    scenario::{ModuleRef, Scenario},
+    scenario::{ModuleRef, Scenario, Step},
 };
 
 /// Returns the first requirement of a scenario that this kernel does not meet, as text.
@@ -13,6 +13,9 @@ pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<
         && !versions.matches(&kernel.version)
     {
         return Some(format!("requires kernel {versions}; this is {}", kernel.version));
+    }
+    if let Some(reason) = of_modules(scenario, kernel) {
+        return Some(reason);
     }
     if scenario.compares_kernel_text() && (kernel.version.major, kernel.version.minor) < (6, 1) {
         return Some("the lab knows the layout of the kernel's text since 6.1".to_owned());
@@ -33,6 +36,21 @@ pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<
     let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
     let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
     Some(format!("CONFIG_{missing} is not set in this kernel"))
+}
+
+/// Returns why this kernel cannot load or unload the modules of a scenario.
+fn of_modules(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
+    let unloads = |step: &Step| matches!(step, Step::Unload(unload) if unload.errno.is_none());
+    let unloaded = scenario.steps.iter().position(|step| unloads(&step.value));
+    let is_set = |symbol: &str| kernel.config().is_set(symbol);
+    if !scenario.modules().is_empty() && !is_set("MODULES") {
+        return Some("CONFIG_MODULES is not set in this kernel, which therefore loads no module".to_owned());
+    }
+    let step = unloaded.filter(|_| !is_set("MODULE_UNLOAD"))? + 1;
+    Some(format!(
+        "CONFIG_MODULE_UNLOAD is not set in this kernel, and step {step} unloads a module; leave it loaded, and \
+         declare that with `may_leave`"
+    ))
 }
 
 /// Returns why this kernel cannot mount a userland. Only a distribution kernel has an initramfs that loads
