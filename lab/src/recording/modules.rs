@@ -92,7 +92,12 @@ impl<'a> Modules<'a> {
         let parameters = parameters.map_or_else(String::new, |line| line.to_string());
         let what = format!("insmod {}", module.name);
         self.begin(&module, traced.link.machine.noted());
-        let failures = in_a_process(traced, &Request::LoadModule { path, parameters }, &what, *errno)?;
+        let mut failures = in_a_process(traced, &Request::LoadModule { path, parameters }, &what, *errno)?;
+        if errno.is_none()
+            && let Some(failure) = failures.iter_mut().find(|failure| failure.ends_with(": EEXIST"))
+        {
+            failure.push_str(", as one of this name is loaded; unload that first");
+        }
         if failures.is_empty() && errno.is_none() {
             let loaded = traced.link.machine.noted();
             let bases = section_bases(&mut traced.link, &module)?;

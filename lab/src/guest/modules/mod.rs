@@ -6,6 +6,7 @@
 //! `guest/modules/*.h` as `../NAME.h`.
 
 mod found;
+mod hints;
 pub(crate) mod sources;
 
 pub(crate) use found::{FoundModule, find_module};
@@ -17,7 +18,8 @@ use crate::{
     context::Lab,
     host::{
         beneath::{open_beneath, read_beneath},
-        process::Tool,
+        interrupt::Interrupted,
+        process::{Tool, tail},
     },
     kernel::{Kernel, complaints, module_name, modules_in, unpack_module},
     scenario::{ModuleRef, Scenario},
@@ -40,6 +42,9 @@ const SOURCES: &str = "source";
 
 /// The maximum size of the list of a directory's modules.
 const ORDER_LIMIT_BYTES: u64 = 1 << 20;
+
+/// The maximum number of lines of a failed command's output to show.
+const LINES_MAX: usize = 12;
 
 /// A module that was built for one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +157,7 @@ impl Modules {
     ) -> Result<Module> {
         let files = sources::foreign(source)?;
         let full = fs::canonicalize(source)?;
-        let label = full.file_name().unwrap_or_default().to_string_lossy();
+        let label = label_of(&full);
         let build = Build { kernel, source, within: "", label: &label, strict: false, name, command };
         self.built(&build, name.unwrap_or("module"), &files)
     }
@@ -264,7 +269,14 @@ impl Build<'_> {
             || format!("cannot build the module `{}` for {}", self.source.display(), self.kernel.name);
         if let Err(error) = made {
             let said = complaints(&text);
-            return Err(if said.is_empty() { error } else { anyhow!(said) }).with_context(failed);
+            let cause = match self.command {
+                _ if error.is::<Interrupted>() => return Err(error),
+                // What a command of someone else says when it fails may have any form.
+                Some(_) if !text.contains(" error: ") => anyhow!("{}", tail(&text, LINES_MAX)),
+                _ if said.is_empty() => error,
+                _ => anyhow!(said),
+            };
+            return Err(anyhow!("{cause:#}{}", hints::next_step(self, copy))).with_context(failed);
         }
         let warnings: Vec<&str> = text.lines().filter(|line| line.contains(" warning: ")).take(10).collect();
         if self.strict && !warnings.is_empty() {
@@ -286,8 +298,16 @@ impl Build<'_> {
         let names: Vec<&str> = made.iter().filter_map(|file| Path::new(file).file_stem()?.to_str()).collect();
         let source = self.source.display();
         let index = match (self.name, names.as_slice()) {
+            (Some(name), []) => bail!(
+                "`{source}` did not make `{name}.ko`: kbuild found no `obj-m` in its Kbuild or Makefile{}",
+                hints::next_step(self, copy)
+            ),
             (Some(name), names) => names.iter().position(|made| *made == name).ok_or_else(|| {
-                anyhow!("`{source}` did not make `{name}.ko`{}", nearest_is(name, names.iter().copied()))
+                let near = nearest_is(name, names.iter().copied());
+                anyhow!(
+                    "`{source}` did not make `{name}.ko`{near}; name one that it made: {}",
+                    names.join(", ")
+                )
             })?,
             (None, [_]) => 0,
             (None, []) => bail!("`{source}` made no module; its Kbuild must have `obj-m := NAME.o`"),
@@ -308,10 +328,29 @@ impl Build<'_> {
         let is_wanted = |file: &&PathBuf| self.name.is_none_or(|name| module_name(file) == name);
         match made.iter().filter(is_wanted).collect::<Vec<_>>().as_slice() {
             [file] => Ok((*file).clone()),
-            [] => bail!("`{command}` made no `{}.ko` in `{source}`", self.name.unwrap_or("*")),
-            [_, _, ..] => bail!("`{command}` made several modules in `{source}`; select one with `name:`"),
+            [] => bail!(
+                "`{command}` made no `{}.ko` in `{source}`{}",
+                self.name.unwrap_or("*"),
+                hints::next_step(self, copy)
+            ),
+            several => {
+                let below = several.iter().filter_map(|file| file.strip_prefix(copy).ok());
+                let below: Vec<_> = below.map(|file| file.display().to_string()).collect();
+                let next = match self.name {
+                    Some(_) => "only one may have this name: use a command that makes one of them",
+                    None => "select one with `name:`",
+                };
+                bail!("`{command}` made several modules in `{source}`: {}; {next}", below.join(", "))
+            }
         }
     }
+}
+
+/// Returns the name of a directory as a path of debug information: kbuild splits flags at spaces, and a shell reads
+/// them.
+fn label_of(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().map(|c| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect()
 }
 
 /// Returns the only `.ko` of an entry in the cache.
