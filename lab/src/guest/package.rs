@@ -3,6 +3,7 @@
 use crate::{
     cache::{Key, KeyBuilder},
     context::Lab,
+    host::outage::of_cargo,
 };
 use anyhow::{Context, Result};
 use fs_err as fs;
@@ -37,7 +38,8 @@ impl Package<'_> {
                 .input("root", lab.root.as_os_str().as_encoded_bytes())
                 .finish("target");
             let target = lab.cache.directory(&format!("{name}-target/{}", label.as_str()))?;
-            let built = cargo(&target).with_context(|| format!("cannot build the {name}"))?;
+            let built =
+                cargo(&target).map_err(of_cargo).with_context(|| format!("cannot build the {name}"))?;
             fs::copy(&built, into.join(name))?;
             Ok(())
         })?;

@@ -8,6 +8,21 @@ use std::io;
 #[error("{0}")]
 pub struct Outage(pub String);
 
+/// The hint for network failures.
+pub(crate) const NETWORK: &str = "check the network or the proxy, then try again";
+
+/// What cargo prints if it cannot reach a registry.
+const OF_CARGO: [&str; 3] = ["Could not resolve host", "spurious network error", "failed to download from"];
+
+/// Turns an error of cargo into an [`Outage`] if it could not reach a registry.
+pub(crate) fn of_cargo(error: Error) -> Error {
+    let said = format!("{error:#}");
+    match OF_CARGO.iter().any(|marker| said.contains(marker)) {
+        true => error.context(Outage(format!("cannot download what cargo needs: {NETWORK}"))),
+        false => error,
+    }
+}
+
 /// What programs print for ENOSPC in the C locale.
 pub(crate) const DISK_FULL: &str = "No space left on device";
 

@@ -2,13 +2,10 @@
 
 use crate::host::{
     interrupt::Interrupted,
-    outage::{DISK_FULL, Outage},
+    outage::{DISK_FULL, NETWORK, Outage},
     sources::MIRROR_VARIABLE,
 };
 use anyhow::Error;
-
-/// The hint for network failures.
-pub(super) const NETWORK: &str = "check the network or the proxy, then try again";
 
 /// Messages of apt and hints for them, checked in this order.
 const HINTS: [(&str, &str); 14] = [

@@ -2,9 +2,9 @@
 
 use super::{
     Apt,
-    hints::{NETWORK, complaint, explain},
+    hints::{complaint, explain},
 };
-use crate::host::{interrupt::Interrupted, process::Tool};
+use crate::host::{interrupt::Interrupted, outage::NETWORK, process::Tool};
 use anyhow::{Result, bail};
 use fs_err as fs;
 use std::{
