@@ -5,6 +5,7 @@ use super::{
     small_file::read_capped,
     spec::{KernelSpec, SpecError, check_name, directory},
 };
+use crate::words::nearest_is;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -31,7 +32,7 @@ impl KernelSpec {
         let text = read_capped(&path, FILE_LIMIT_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => SpecError::Unknown {
                 name: name.to_owned(),
-                directory: directory(root),
+                nearest: nearest_is(name, &names(root)),
                 known: quoted_list(&names(root)),
             },
             _ => SpecError::Invalid { path: path.clone(), cause: error.to_string() },
@@ -89,7 +90,7 @@ mod tests {
         .unwrap();
         fs::write(root.path().join("kernels/base.config"), "").unwrap();
         let error = KernelSpec::load(root.path(), "6.13").unwrap_err().to_string();
-        assert!(error.contains("no kernel `6.13`") && error.ends_with("there are `6.12`"), "{error}");
+        assert!(error.contains("no kernel `6.13`") && error.contains("there are `6.12`;"), "{error}");
         assert_eq!(list(root.path()).unwrap()[0].name, "6.12");
         for name in ["../6.12", "", ".hidden", "a/b", "a\0b"] {
             assert!(matches!(KernelSpec::load(root.path(), name), Err(SpecError::Name(_))), "{name:?}");

@@ -240,12 +240,12 @@ impl<'de> Deserialize<'de> for Memory {
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// No such file.
-    #[error("no kernel `{name}` in `{directory}`; there are {known}", directory = .directory.display())]
+    #[error("no kernel `{name}`{nearest}; there are {known}; `cargo xtask lab kernels` describes them")]
     Unknown {
         /// The requested name.
         name: String,
-        /// The directory of the descriptions.
-        directory: PathBuf,
+        /// The name that is meant, perhaps: the end of a message.
+        nearest: String,
         /// The names that exist.
         known: String,
     },

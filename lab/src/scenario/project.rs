@@ -69,7 +69,6 @@ struct ProjectDocument {
     kernels: Vec<String>,
     /// The modules that scenarios load by name, with `load:`; paths are relative to this file.
     #[serde(default, deserialize_with = "modules")]
-    #[expect(dead_code, reason = "checked here, and used as written")]
     #[schemars(with = "std::collections::BTreeMap<String, SourceModule>")]
     modules: IndexMap<ModuleName, SourceModule>,
     /// The programs that scenarios run by name, with `workload:`; paths are relative to this file.
@@ -86,8 +85,9 @@ struct ProjectDocument {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a map with `version: 1`")]
 struct Format {
-    version: u64,
+    version: Option<Value>,
 }
 
 /// A program of a project.
@@ -145,6 +145,32 @@ fn workloads<'de, D: Deserializer<'de>>(
     Named { what: "workload", map: "program names to their sources", max: 100 }.read(deserializer)
 }
 
+/// Checks the format that a file states.
+fn check_version(version: Option<&Value>) -> Result<(), String> {
+    match version.map(Value::as_u64) {
+        Some(Some(VERSION)) => Ok(()),
+        Some(Some(later)) if later > VERSION => Err(format!(
+            "version: format {later} needs a newer ftrace-lab: this one reads format {VERSION}; install the current one"
+        )),
+        Some(_) => Err(format!("version: not a format of this file, expected `version: {VERSION}`")),
+        None => Err(format!("missing field `version`, expected `version: {VERSION}`")),
+    }
+}
+
+/// Checks that no two modules have keys, or a key and a name, that the kernel does not distinguish. Two keys may
+/// state one `name:`, as for two versions of a module.
+fn distinct<'a>(modules: impl Iterator<Item = (&'a ModuleName, &'a ModuleName)>) -> Result<(), String> {
+    let mut known = IndexMap::new();
+    for (key, name) in modules.filter(|(key, name)| key == name) {
+        if let Some(other) = known.insert(name.replace('-', "_"), key) {
+            return Err(format!(
+                "modules: `{other}` and `{key}` have one name in the kernel, where `-` is `_`; remove or rename one"
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl Project {
     /// Returns the project that `directory` belongs to.
     ///
@@ -173,13 +199,10 @@ impl Project {
         yaml::within_budget(source).map_err(error)?;
         // Read alone: what else a later format has is not known here.
         let Format { version } = yaml::from_str(source).map_err(error)?;
-        if version != VERSION {
-            let message = format!(
-                "version: it has format {version}, and this lab reads {VERSION}; use the lab that wrote it"
-            );
-            return Err(ScenarioError::of_file(path, message));
-        }
+        check_version(version.as_ref()).map_err(|message| ScenarioError::of_file(path, message))?;
         let document: ProjectDocument = yaml::from_str(source).map_err(error)?;
+        let modules = document.modules.iter().map(|(key, module)| (key, module.name.as_ref().unwrap_or(key)));
+        distinct(modules).map_err(|message| ScenarioError::of_file(path, message))?;
         let written: Value = yaml::from_str(source).map_err(error)?;
         for (name, program) in &document.workloads {
             let source = program.source.to_string();
@@ -258,6 +281,13 @@ impl Project {
                 step.insert("workload".into(), Value::Mapping(program));
             }
         }
+    }
+
+    /// Returns the directory of one of the project's modules, and the command that builds it instead of kbuild.
+    pub fn module_build(&self, name: &str) -> Option<(PathBuf, Option<String>)> {
+        let module = self.module(name)?;
+        let text = |key: &str| module.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some((text("source")?.into(), text("build")))
     }
 
     /// Returns `module:` of a step that loads one of the project's modules.
@@ -367,10 +397,17 @@ mod tests {
             let error = Scenario::load(&file).unwrap_err().to_string();
             assert!(error.contains("ftrace-lab.yaml") && error.contains(expect), "{error}");
         };
-        check("version: 2\nmatrixes: {}\n", "it has format 2, and this lab reads 1");
-        check("scenarios: a\n", "version");
+        check("version: 2\nmatrixes: {}\n", "format 2 needs a newer ftrace-lab: this one reads format 1");
+        check("scenarios: a\n", "missing field `version`, expected `version: 1`");
+        for wrong in ["0", "-1", "1.5", "\"1\"", "[1]"] {
+            check(&format!("version: {wrong}\n"), "not a format of this file, expected `version: 1`");
+        }
         check("version: 1\nscenarios: ../a\n", "`../a` is not inside of the project");
         check("version: 1\nmodules: { a: { source: a }, a: { source: b } }\n", "`a` appears twice");
+        check(
+            "version: 1\nmodules: { a-b: { source: a }, a_b: { source: b } }\n",
+            "`a-b` and `a_b` have one name in the kernel",
+        );
         check("version: 1\nworkloads: { a: { source: b.c } }\n", "expected a file called `a.c`");
         check("version: 1\nkernel: [debian-13]\n", "unknown field `kernel`");
     }

@@ -50,7 +50,7 @@ where
         let mut entries = IndexMap::new();
         while let Some((name, value)) = map.next_entry::<K, T>()? {
             if entries.contains_key(&name) {
-                return Err(A::Error::custom(format!("{what} `{name}` appears twice")));
+                return Err(A::Error::custom(format!("{what} `{name}` appears twice; remove or rename one")));
             }
             entries.insert(name, value);
             if entries.len() > max {
