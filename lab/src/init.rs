@@ -31,7 +31,7 @@ const SIZE_MAX: u64 = 1 << 20;
 /// What a directory has that can be tested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Modules that kbuild builds, by name, and the directory of each.
+    /// Modules that kbuild builds, by name, and the directory of each. Several directories may build one of a name.
     Modules(Vec<(String, PathBuf)>),
     /// The source of a kernel.
     KernelTree,
@@ -64,8 +64,9 @@ impl Subject {
         let mut modules: Vec<(String, PathBuf)> = Vec::new();
         for file in files.iter().filter(|file| file.ends_with("Kbuild") || file.ends_with("Makefile")) {
             for name in modules_of(&text(&directory.join(file))) {
-                if modules.iter().all(|(known, _)| *known != name) {
-                    modules.push((name, file.parent().unwrap_or(file).to_owned()));
+                let module = (name, file.parent().unwrap_or(file).to_owned());
+                if !modules.contains(&module) {
+                    modules.push(module);
                 }
             }
         }
@@ -127,12 +128,19 @@ impl Subject {
         match self {
             Subject::Modules(modules) => {
                 text.push_str("modules:\n");
-                for (name, directory) in modules {
+                for (index, (name, directory)) in modules.iter().enumerate() {
                     let directory = match directory.as_os_str().is_empty() {
                         true => ".".into(),
                         false => directory.to_string_lossy(),
                     };
-                    let _ = writeln!(text, "  {name}: {{ source: {directory} }}");
+                    let before = modules[..index].iter().filter(|(other, _)| other == name).count();
+                    let _ = match before {
+                        0 => writeln!(text, "  {name}: {{ source: {directory} }}"),
+                        // Of the same name in another directory.
+                        _ => {
+                            writeln!(text, "  {name}_{}: {{ source: {directory}, name: {name} }}", before + 1)
+                        }
+                    };
                 }
             }
             Subject::Program(file) => {
@@ -244,6 +252,9 @@ mod tests {
         let tree =
             subject(&[("drivers/probe/Makefile", "ifneq ($(KERNELRELEASE),)\nobj-m += probe.o\nendif\n")]);
         assert_eq!(tree.unwrap(), Subject::Modules(vec![("probe".into(), "drivers/probe".into())]));
+        let twins = subject(&[("a/Kbuild", "obj-m := m.o\n"), ("b/Kbuild", "obj-m := m.o\n")]).unwrap();
+        let written = twins.project();
+        assert!(written.contains("  m: { source: a }\n  m_2: { source: b, name: m }\n"), "{written}");
         let program =
             subject(&[("src/tool.c", "int main(void)\n{\n"), ("tests/tracing.c", "int\nmain(int argc\n")]);
         assert_eq!(program.unwrap(), Subject::Program("tests/tracing.c".into()));

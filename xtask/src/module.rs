@@ -18,7 +18,7 @@ use lab::{
     report::{Terminal, summary},
     results::{Results, Status},
     run::{Event, Options, Prepared, Reporter, default_jobs, kernels, prepare_on, run, select::Selection},
-    scenario,
+    scenario::{self, Project},
     words::printable,
 };
 use schemars::JsonSchema;
@@ -96,12 +96,11 @@ struct ModuleCheck {
 
 impl Module {
     pub(crate) fn run(self) -> Result<u8> {
-        let source = fs::canonicalize(&self.directory)?;
-        let name = self.module_name(&source)?;
+        let Found { name, source, build } = self.find()?;
         let checked = Checked {
             source: &source,
             name: &name,
-            build: self.build.as_deref(),
+            build: build.as_deref(),
             parameters: &self.parameters,
             exercise: self.exercise.as_deref(),
         };
@@ -126,7 +125,7 @@ impl Module {
             ran = Some(run(&prepared, &options, |event| {
                 reporter.draw(&event);
                 if let Event::Result { result, directory } = event
-                    && !result.status.is_good()
+                    && (!result.status.is_good() || result.status == Status::Unsupported)
                 {
                     lab.progress.suspend(|| print!("{}", beginning(&terminal.result(result, directory))));
                 }
@@ -147,24 +146,54 @@ impl Module {
         Ok(if unbuilt.is_empty() { code } else { code.max(exit::FAILED) })
     }
 
-    /// Returns the name of the module to check.
-    fn module_name(&self, source: &Path) -> Result<String> {
-        if let Some(name) = &self.name {
-            return Ok(name.clone());
-        }
-        let names: Vec<String> = match Subject::of(source) {
-            Ok(Subject::Modules(modules)) => modules.into_iter().map(|(name, _)| name).collect(),
+    /// Returns the module to check: built as the project says, if that has it, else as its directory does.
+    fn find(&self) -> Result<Found> {
+        let above = fs::canonicalize(&self.directory)?;
+        let all = match Subject::of(&above) {
+            Ok(Subject::Modules(modules)) => modules,
             _ => Vec::new(),
         };
-        let source = source.display();
-        match names.as_slice() {
-            [name] => Ok(name.clone()),
-            [] => Err(Usage(format!("no `obj-m` in `{source}` names a module; name it with --name")).into()),
-            several => {
-                Err(Usage(format!("`{source}` builds {}; select one with --name", several.join(", "))).into())
+        let wanted = |(name, _): &&(String, PathBuf)| self.name.as_ref().is_none_or(|wanted| wanted == name);
+        let found: Vec<_> = all.iter().filter(wanted).collect();
+        let shown = above.display();
+        let (name, below) = match (&self.name, found.as_slice()) {
+            (_, [(name, below)]) => (name.clone(), below.as_path()),
+            (Some(name), []) => (name.clone(), Path::new("")),
+            (None, []) => {
+                return Err(
+                    Usage(format!("no `obj-m` in `{shown}` names a module; name it with --name")).into()
+                );
             }
+            (_, several) => return Err(Usage(ambiguous(&above, several)).into()),
+        };
+        if self.build.is_some() {
+            return Ok(Found { name, source: above, build: self.build.clone() });
         }
+        let own = Project::above(&above)?.and_then(|project| project.module_build(&name));
+        Ok(match own.filter(|(source, _)| source.starts_with(&above)) {
+            Some((source, build)) => Found { name, source, build },
+            None => Found { name, source: above.join(below).components().collect(), build: None },
+        })
     }
+}
+
+/// The module to check.
+struct Found {
+    name: String,
+    source: PathBuf,
+    build: Option<String>,
+}
+
+/// Says how to select one of several modules below a directory.
+fn ambiguous(above: &Path, several: &[&(String, PathBuf)]) -> String {
+    let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+    let shown = above.display();
+    if names.iter().all(|name| *name == names[0]) {
+        let places = several.iter().map(|(_, below)| format!("`{}`", above.join(below).display()));
+        let places: Vec<String> = places.collect();
+        return format!("{} each build `{}`; check one of these directories", places.join(" and "), names[0]);
+    }
+    format!("`{shown}` builds {}; select one with --name", names.join(", "))
 }
 
 fn write(checks: &[(String, String)], directory: &Path) -> Result<()> {
