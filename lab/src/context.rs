@@ -32,15 +32,23 @@ impl Lab {
     }
 }
 
-/// Returns the checkout of an installed lab, made in the cache from its `files`: their names and contents.
-pub fn lay_out(files: &[(&str, &[u8])], cache: &Cache) -> Result<PathBuf> {
-    let key = files.iter().fold(KeyBuilder::default(), |key, (name, content)| key.input(name, content));
+/// The files of the checkout in an installed lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkout {
+    /// Their names and contents.
+    pub files: &'static [(&'static str, &'static [u8])],
+    /// A digest of both, computed when the lab was built.
+    pub digest: &'static str,
+}
+
+/// Returns the checkout of an installed lab, made in the cache from its files.
+pub fn lay_out(checkout: &Checkout, cache: &Cache) -> Result<PathBuf> {
     cache.entry(
         "installed",
-        &key.finish("checkout"),
+        &KeyBuilder::default().input("digest", checkout.digest).finish("checkout"),
         || {},
         |into| {
-            for (name, content) in files {
+            for (name, content) in checkout.files {
                 let path = into.join(name);
                 path.parent().map_or(Ok(()), fs::create_dir_all)?;
                 fs::write(&path, content)?;

@@ -36,4 +36,4 @@ pub mod verdict;
 pub mod words;
 mod yaml;
 
-pub use context::{Lab, lay_out};
+pub use context::{Checkout, Lab, lay_out};

@@ -1,6 +1,8 @@
 //! Lists the files of the checkout that a lab needs to run scenarios: what it builds guests from, kernels and
 //! scenarios. The sources of the lab itself are among them, since the guest's packages belong to its workspace.
+//! Their digest is computed here, so that starting the program does not cost it.
 
+use sha2::{Digest, Sha256};
 use std::{
     env,
     fmt::Write,
@@ -22,13 +24,21 @@ fn main() -> io::Result<()> {
     }
     files.sort();
     let mut code = "/// Names and contents of the files of the checkout.\n\
-                    static CHECKOUT: &[(&str, &[u8])] = &[\n"
+                    static FILES: &[(&str, &[u8])] = &[\n"
         .to_owned();
+    let mut digest = Sha256::new();
     for name in files {
         let path = root.join(&name);
+        let (label, content) = (name.as_os_str().as_encoded_bytes(), fs::read(&path)?);
+        for part in [label, &content] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
         writeln!(code, "    ({name:?}, include_bytes!({path:?})),").map_err(io::Error::other)?;
     }
-    code.push_str("];\n");
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    writeln!(code, "];\n/// A digest of both.\nconst DIGEST: &str = {digest:?};")
+        .map_err(io::Error::other)?;
     let out = env::var_os("OUT_DIR").map(PathBuf::from).ok_or(io::ErrorKind::NotFound)?;
     fs::write(out.join("checkout.rs"), code)
 }

@@ -4,8 +4,8 @@ use crate::{
     complete, exit,
     init::prepare_results,
     json::{self, Json},
-    place::{default_kernels, project, results_of},
-    root, scenarios,
+    place::{default_kernels, found_scenarios, project, results_of},
+    root,
     setup::Setup,
 };
 use anyhow::Result;
@@ -15,7 +15,7 @@ use lab::{
     guest,
     host::prerequisites::Need,
     kernel::{self, Kernel},
-    scenario::{self, Scenario},
+    scenario::Scenario,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -81,10 +81,13 @@ impl fmt::Display for Checked {
 
 impl Check {
     pub(crate) fn run(self) -> Result<u8> {
-        let found = scenario::find(&scenarios(), &self.paths)?;
+        let found = found_scenarios(&self.paths)?;
         // The project's file was read to find the scenarios; what is left is whether its kernels exist.
         default_kernels()?;
-        project().map_or(Ok(()), |project| prepare_results(&results_of(project)))?;
+        if let Some(Err(error)) = project().map(|project| prepare_results(&results_of(project))) {
+            // Only editors miss it.
+            eprintln!("warning: no schemas for editors: {error:#}");
+        }
         let kernels = self.kernels()?;
         let mut checked = Vec::new();
         for found in found {

@@ -40,6 +40,7 @@ mod trust;
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::StyledStr};
+pub use lab::Checkout;
 use lab::{
     bisect::BisectError,
     host::{interrupt, workflow::StoppedCommands},
@@ -325,12 +326,12 @@ pub fn of_checkout() -> ExitCode {
     ended(prints_data, json, || arguments.verb.run())
 }
 
-/// Runs `ftrace-lab …`, whose checkout is in the program: `files` has their names and contents.
-pub fn installed(files: &'static [(&'static str, &'static [u8])]) -> ExitCode {
+/// Runs `ftrace-lab …`, whose checkout is in the program.
+pub fn installed(checkout: &Checkout) -> ExitCode {
     boot_if_child();
     set_installed();
     let command = || as_called(Installed::command());
-    if complete::is_asked() && place::lay_out_checkout(files).is_ok() {
+    if complete::is_asked() && place::lay_out_checkout(checkout).is_ok() {
         complete::answer("ftrace-lab", command);
     }
     // Looks through the directory, so only for the help that shows it.
@@ -345,7 +346,7 @@ pub fn installed(files: &'static [(&'static str, &'static [u8])]) -> ExitCode {
     let arguments = Installed::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let (prints_data, json) = (arguments.verb.prints_data(), arguments.verb.json());
     ended(prints_data, json, || {
-        place::lay_out_checkout(files)?;
+        place::lay_out_checkout(checkout)?;
         arguments.verb.run()
     })
 }

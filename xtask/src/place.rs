@@ -1,17 +1,18 @@
 //! Where things are: the lab's own files, and the scenarios and results of the current directory's project.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lab::{
+    Checkout,
     cache::Cache,
-    kernel::{self, SpecError},
-    lay_out,
+    kernel, lay_out,
     progress::Progress,
-    scenario::{self, Project, Scenario, ScenarioError, ScenarioFile},
+    scenario::{self, PROJECT_FILE, Project, Scenario, ScenarioError, ScenarioFile},
     words::is_installed,
 };
 use std::{
     env,
     path::{Path, PathBuf},
+    slice,
     sync::OnceLock,
 };
 
@@ -20,9 +21,9 @@ static ROOT: OnceLock<PathBuf> = OnceLock::new();
 static PROJECT: OnceLock<Option<Project>> = OnceLock::new();
 
 /// Lays out the checkout that is in the program, unless that was done.
-pub(crate) fn lay_out_checkout(files: &[(&str, &[u8])]) -> Result<()> {
+pub(crate) fn lay_out_checkout(checkout: &Checkout) -> Result<()> {
     if ROOT.get().is_none() {
-        let laid_out = lay_out(files, &Cache::open(&Progress::new())?)?;
+        let laid_out = lay_out(checkout, &Cache::open(&Progress::new())?)?;
         ROOT.get_or_init(|| laid_out);
     }
     Ok(())
@@ -78,30 +79,45 @@ pub(crate) fn results_of(project: &Project) -> PathBuf {
 
 /// Returns the scenarios that `paths` name, those of the project first; without paths, all of the project.
 pub(crate) fn selected_scenarios(paths: &[PathBuf]) -> Result<Vec<(ScenarioFile, Scenario)>, ScenarioError> {
-    let (ready, own): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(|path| is_ready(path));
-    let mut selected = Vec::new();
+    named_by(paths, scenario::select)
+}
+
+/// Like [`selected_scenarios`], but returns their files without reading them.
+pub(crate) fn found_scenarios(paths: &[PathBuf]) -> Result<Vec<ScenarioFile>, ScenarioError> {
+    named_by(paths, scenario::find)
+}
+
+/// Returns what `find` finds for `paths` among the scenarios of the project and among the lab's own.
+fn named_by<T>(
+    paths: &[PathBuf],
+    find: fn(&Path, &[PathBuf]) -> Result<Vec<T>, ScenarioError>,
+) -> Result<Vec<T>, ScenarioError> {
+    let is_ready = |path: &PathBuf| is_ready(slice::from_ref(path), find);
+    let (ready, own): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(is_ready);
+    let mut found = Vec::new();
     if !own.is_empty() || ready.is_empty() {
-        selected = scenario::select(&scenarios(), &own)?;
+        found = find(&scenarios(), &own)?;
     }
     if !ready.is_empty() {
-        selected.extend(scenario::select(&ready_scenarios(), &ready)?);
+        found.extend(find(&ready_scenarios(), &ready)?);
     }
-    Ok(selected)
+    Ok(found)
 }
 
 /// Returns whether a path that names nothing of the project names one of the lab's own scenarios.
-fn is_ready(path: &Path) -> bool {
+fn is_ready<T>(path: &[PathBuf], find: fn(&Path, &[PathBuf]) -> Result<Vec<T>, ScenarioError>) -> bool {
     let own = scenarios();
-    let path = [path.to_owned()];
     own != ready_scenarios()
-        && scenario::select(&own, &path).is_err()
-        && scenario::select(&ready_scenarios(), &path).is_ok()
+        && scenario::find(&own, path).is_err()
+        && find(&own, path).is_err()
+        && find(&ready_scenarios(), path).is_ok()
 }
 
 /// The kernels to use if the command line names none: those of the project, or the default.
-pub(crate) fn default_kernels() -> Result<Vec<String>, SpecError> {
+pub(crate) fn default_kernels() -> Result<Vec<String>> {
     match project() {
-        Some(project) if !project.kernels.is_empty() => kernel::choose(root(), &project.kernels),
+        Some(project) if !project.kernels.is_empty() => kernel::choose(root(), &project.kernels)
+            .with_context(|| format!("{}: kernels", project.directory.join(PROJECT_FILE).display())),
         _ => Ok(vec![kernel::DEFAULT.to_owned()]),
     }
 }

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 include!(concat!(env!("OUT_DIR"), "/checkout.rs"));
 
 fn main() -> ExitCode {
-    xtask::installed(CHECKOUT)
+    xtask::installed(&xtask::Checkout { files: FILES, digest: DIGEST })
 }
