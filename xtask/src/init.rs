@@ -1,7 +1,7 @@
 //! `cargo xtask lab init`
 
 use crate::{Usage, exit, place::results_of};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use fs_err::{self as fs, File};
 use lab::{
@@ -53,6 +53,15 @@ impl Init {
 
 /// Creates a project's directory of results, which git ignores, with the schemas for editors.
 pub(crate) fn prepare_results(results: &Path) -> Result<()> {
+    prepare(results).with_context(|| {
+        format!(
+            "cannot write to `{}`; make it writable, or set FTRACE_LAB_RESULTS to another directory",
+            results.display()
+        )
+    })
+}
+
+fn prepare(results: &Path) -> Result<()> {
     let schemas = results.join(SCHEMAS);
     fs::create_dir_all(&schemas)?;
     match File::create_new(results.join(".gitignore")) {

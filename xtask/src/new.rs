@@ -6,8 +6,8 @@ use clap::Args;
 use fs_err::{self as fs, File};
 use lab::{
     init::SCENARIO_SCHEMA,
-    scenario::{self, Template},
-    words::called,
+    scenario::{self, PROJECT_FILE, Template},
+    words::{called, is_installed},
 };
 use std::{
     env,
@@ -36,6 +36,15 @@ pub(crate) struct New {
 
 impl New {
     pub(crate) fn run(self) -> Result<u8> {
+        if is_installed() && project().is_none() && env::var_os("FTRACE_LAB_SCENARIOS").is_none() {
+            // The scenarios are then those of the cache, which the next version does not use.
+            let message = format!(
+                "cannot create `{}`: no {PROJECT_FILE} in this directory or above, next to which its scenarios would \
+                 be; `ftrace-lab init` writes one for a module or a program, and `version: 1` is enough",
+                self.name
+            );
+            return Err(Usage(message).into());
+        }
         let starter = match (self.kprobe, self.hook) {
             (Some(function), _) => Template::Kprobe(function),
             (None, Some(function)) => Template::Hook(function),
