@@ -19,7 +19,11 @@ use std::{fmt::Write, path::Path};
 pub fn show(reproducer: &Reproducer) -> Result<String> {
     let place = tempfile::tempdir()?;
     put(reproducer.files.iter(), place.path())?;
-    let spec = own_kernel_spec(place.path(), reproducer)?;
+    let spec = match &reproducer.kernel.source {
+        Origin::Pinned(_) => own_kernel_spec(place.path(), reproducer)?,
+        // Run on another tree, configured in the same way.
+        Origin::Tree(_) => KernelSpec::load(place.path(), &reproducer.kernel.name)?,
+    };
     let scenario = reproducer.scenario(Path::new("scenario.yaml"))?;
     let mut out = format!("{}: {}\n", reproducer.name, scenario.summary);
     section(&mut out, "fetches", fetched(reproducer, &spec, &scenario));
@@ -46,10 +50,11 @@ fn section(out: &mut String, heading: &str, items: Vec<String>) {
 }
 
 fn fetched(reproducer: &Reproducer, spec: &KernelSpec, scenario: &Scenario) -> Vec<String> {
-    let version = match &reproducer.kernel.source {
-        Origin::Pinned(version) | Origin::Tree(version) => version,
-    };
+    let (Origin::Pinned(version) | Origin::Tree(version)) = &reproducer.kernel.source;
     let source = match &spec.source {
+        _ if matches!(reproducer.kernel.source, Origin::Tree(_)) => {
+            format!("nothing: it failed on a working tree ({version}); name one with `--kernel-tree`")
+        }
         SourceSpec::Debian { suite, package, .. } => {
             format!("the source package {package} {version} of Debian {suite}")
         }
@@ -181,6 +186,15 @@ mod tests {
         ] {
             assert!(shown.lines().any(|shown| shown == line), "`{line}` is not in\n{shown}");
         }
+    }
+
+    #[test]
+    fn what_failed_on_a_working_tree_needs_one() {
+        let mut reproducer = reproducer();
+        reproducer.kernel.source = Origin::Tree("v6.12-3-gabc".into());
+        let shown = show(&reproducer).unwrap();
+        let line = "  nothing: it failed on a working tree (v6.12-3-gabc); name one with `--kernel-tree`\n";
+        assert!(shown.contains(line), "{shown}");
     }
 
     #[test]
