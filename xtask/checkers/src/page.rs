@@ -117,7 +117,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 /// Text that differs between runs, and the word that replaces it.
 const VARYING: [(&str, &str); 6] = [
     // A second run within the same second has a number appended to its name.
-    (r"results/[0-9TZ:.-]+-(6\.12|debian-13)(\.[0-9]+)?", "results/RUN"),
+    (r"\b(results|base)/[0-9TZ:.-]+-(6\.12|debian-13)(\.[0-9]+)?", "$1/RUN"),
     (r"\b6\.12\.[0-9]+", "VERSION"),
     (r"\b(0x)?ffff[0-9a-f]{12}\b", "ADDRESS"),
     (r"-?\b[0-9]{10,}\b", "NUMBER"),

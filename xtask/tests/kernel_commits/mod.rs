@@ -10,26 +10,7 @@ use std::{
 
 /// A kernel tree whose make copies the already built kernel in `$(LAB)` and changes one string in it, in
 /// the README of tracefs.
-const MAKEFILE: &str = r"VERSION = 6
-PATCHLEVEL = 12
-SUBLEVEL = 1
-EXTRAVERSION =
-include settings
-OUTPUTS = System.map Module.symvers
-
-allnoconfig:
-	@cp $(LAB)/.config $(O)/.config
-
-Image modules: everything
-everything:
-	@$(BEFORE)
-	@mkdir -p $(O)/arch/arm64/boot $(O)/include/config
-	@sed 's/mini-HOWTO/mini-$(TEXT)/' $(LAB)/arch/arm64/boot/Image > $(O)/arch/arm64/boot/Image
-	@for file in $(OUTPUTS); do cp $(LAB)/$$file $(O)/$$file; done
-	@: > $(O)/vmlinux
-	@: > $(O)/modules.order
-	@cp $(LAB)/include/config/kernel.release $(O)/include/config/kernel.release
-";
+const MAKEFILE: &str = include_str!("Makefile");
 
 pub(crate) const SCENARIO: &str =
     "summary: the README is a HOWTO\nsteps: [{ read: README, text: { contains: [tracing mini-HOWTO] } }]\n";
