@@ -1,71 +1,12 @@
 //! `ftrace-lab` where there is no checkout of it: follows docs/your-module.md and the examples like a user, on the real
 //! kernel of Debian 13, and checks modules with defects.
 
-use checkers::page::{Reader, copy, follow};
+mod common;
+
+use checkers::page::{Reader, follow};
+use common::{ROOT, Repository, said};
 use serde_yaml::Value;
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-};
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-/// A module's repository, from which the checkout cannot be seen.
-struct Repository {
-    _place: tempfile::TempDir,
-    path: PathBuf,
-    /// The directory of the installed command.
-    programs: PathBuf,
-}
-
-impl Repository {
-    /// A copy of an example, or an empty repository.
-    fn of(example: Option<&str>) -> Repository {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().canonicalize().unwrap().join("watch");
-        let programs = place.path().join("bin");
-        fs::create_dir(&programs).unwrap();
-        match example {
-            Some(name) => copy(&Path::new(ROOT).join("examples").join(name), &path).unwrap(),
-            None => fs::create_dir(&path).unwrap(),
-        }
-        fs::create_dir(path.join(".git")).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_ftrace-lab"), programs.join("ftrace-lab")).unwrap();
-        Repository { _place: place, path, programs }
-    }
-}
-
-impl Reader for Repository {
-    fn place(&self) -> &Path {
-        &self.path
-    }
-
-    fn sh(&self, commands: &str) -> Output {
-        let root = Path::new(ROOT).canonicalize().unwrap();
-        let hidden = format!("mount -t tmpfs none '{}' && exec sh -eu -c \"$1\"", root.display());
-        let path = env::var("PATH").unwrap();
-        Command::new("unshare")
-            .args(["--mount", "sh", "-eu", "-c", &hidden, "sh", commands])
-            .current_dir(&self.path)
-            .env("PATH", format!("{}:{path}", self.programs.display()))
-            .env_remove("FTRACE_LAB_SCENARIOS")
-            .env_remove("FTRACE_LAB_RESULTS")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    fn write(&self, path: &str, body: &str) {
-        let path = self.path.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, body).unwrap();
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
+use std::{fs, path::Path, process::Command};
 
 #[test]
 fn a_module_is_tested_as_the_page_says() {
@@ -145,22 +86,6 @@ fn defects_of_a_module_are_found() {
     }
 }
 
-#[test]
-fn what_is_wrong_with_a_project_is_said_before_anything_is_built() {
-    let repository = Repository::of(Some("hook"));
-    let check = |project: &str, command: &str, expect: &str| {
-        fs::write(repository.path.join("ftrace-lab.yaml"), project).unwrap();
-        let output = repository.sh(command);
-        let said = said(&output);
-        assert!(output.status.code() == Some(2) && said.contains(expect), "{said}");
-    };
-    check("version: 7\n", "ftrace-lab run", "it has format 7, and this lab reads 1");
-    check("version: 1\nkernels: [debian-31]\n", "ftrace-lab run", "debian-31");
-    check("version: 1\nkernels: [debian-31]\n", "ftrace-lab check", "debian-31");
-    check("version: 1\n", "ftrace-lab init", "`./ftrace-lab.yaml` already exists");
-    check("version: 1\n", "cd scenarios && ftrace-lab run no/such", "no/such");
-}
-
 /// Programs of a user's, and the files that they consist of.
 const PROGRAMS: [(&str, &[(&str, &str)]); 2] = [
     (
@@ -215,20 +140,6 @@ fn a_program_that_cannot_run_in_a_guest_is_refused() {
     check("gcc -static -o events events.c util.c", "`events`, which is not for arm64");
     check("make events.o", "made no program `events`");
     check("make nothing", "No rule to make target 'nothing'");
-}
-
-#[test]
-fn a_build_command_writes_nowhere_else() {
-    let repository = Repository::of(Some("kprobe-tree"));
-    let outside = repository.path.join("outside");
-    let project = format!(
-        "version: 1\nkernels: [debian-13]\nmodules:\n  sizes: {{ source: ., build: \"make KDIR=${{kernel}} && echo x > {}\" }}\n",
-        outside.display()
-    );
-    fs::write(repository.path.join("ftrace-lab.yaml"), project).unwrap();
-    let output = repository.sh("ftrace-lab run");
-    let said = said(&output);
-    assert!(output.status.code() == Some(3) && said.contains("cannot create") && !outside.exists(), "{said}");
 }
 
 /// The steps of action.yml that run commands, in order: each with its environment and command.
