@@ -28,7 +28,7 @@ use fs_err::{self as fs, File};
 use rustix::fs::{Access, FlockOperation, access, flock};
 use sha2::{Digest, Sha256};
 use std::{
-    env,
+    env, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -106,17 +106,21 @@ impl Cache {
         path.file_name().is_some_and(|name| mark::is_mark(&name.to_string_lossy()))
     }
 
-    /// Returns whether this process may write to the directory: false on a filesystem that is mounted read-only, for
-    /// root, too.
-    pub fn is_writable(&self) -> bool {
-        access(&self.root, Access::WRITE_OK).is_ok()
+    /// Returns whether this process may write to the directory `name`, which need not exist: false on a filesystem that
+    /// is mounted read-only, for root, too.
+    pub fn is_writable(&self, name: &str) -> bool {
+        let directory = Some(self.root.join(name)).filter(|directory| directory.is_dir());
+        access(directory.as_ref().unwrap_or(&self.root), Access::WRITE_OK).is_ok()
     }
 
-    /// Adds the next step to an error of writing to the cache, if it is one that nobody may write to.
+    /// Adds the next step to an error of writing to the cache, if this process may not.
     fn written<T, E: Into<anyhow::Error>>(&self, result: Result<T, E>) -> Result<T> {
+        let refused = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+        };
         result.map_err(|error| {
             let error = error.into();
-            if self.is_writable() {
+            if !error.chain().any(|cause| cause.downcast_ref().is_some_and(refused)) {
                 return error;
             }
             let root = self.root.display();

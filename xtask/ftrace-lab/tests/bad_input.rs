@@ -155,7 +155,7 @@ fn two_modules_of_one_name_are_told_apart_or_refused() {
 }
 
 #[test]
-fn a_build_command_writes_only_to_its_copy() {
+fn a_build_command_writes_nowhere_else() {
     let repository = Repository::of(Some("kprobe-tree"));
     let place = repository.path.parent().unwrap().display().to_string();
     let outside =

@@ -13,7 +13,7 @@ pub(super) fn next_step(build: &Build<'_>, copy: &Path) -> String {
         Some(command) if !names_the_kernel(command) => format!(
             "`{command}` does not use `${{kernel}}`, the directory for `make -C`; expected a command such as {USUAL}"
         ),
-        Some(_) => "a build command runs in a copy of its directory; it can write only there and to /tmp, and reaches \
+        Some(_) => "a build command runs in a copy of its directory; it can write only there and to $TMPDIR, and reaches \
                     no network: use relative paths"
             .to_owned(),
         None if starts_make(&copy.join(build.within)) => format!(

@@ -68,7 +68,7 @@ pub struct Snapshots {
 impl Snapshots {
     /// Opens the snapshots in the lab's cache. Problems are reported as lines of its progress.
     pub fn new(lab: &Lab) -> Result<Snapshots> {
-        let is_usable = lab.cache.is_writable();
+        let is_usable = lab.cache.is_writable(store::KIND);
         if !is_usable {
             let root = lab.cache.root().display();
             let line = format!(

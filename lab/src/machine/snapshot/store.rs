@@ -6,7 +6,7 @@ use fs_err as fs;
 use std::path::Path;
 
 /// The directory in the cache.
-const KIND: &str = "snapshots";
+pub(super) const KIND: &str = "snapshots";
 
 /// The maximum size of all snapshots on disk, in bytes: about fifty of machines with 512 MB of
 /// memory. Those in use stay, whatever their size.
