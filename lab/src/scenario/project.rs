@@ -206,8 +206,8 @@ impl Project {
         let written: Value = yaml::from_str(source).map_err(error)?;
         for (name, program) in &document.workloads {
             let source = program.source.to_string();
-            let file = Path::new(&source).file_name();
-            if program.build.is_none() && !file.is_some_and(|file| file == format!("{name}.c").as_str()) {
+            let file = format!("{name}.c");
+            if program.build.is_none() && Path::new(&source).file_name() != Some(file.as_ref()) {
                 let message = format!(
                     "workloads: `{name}` is built from `{source}`, expected a file called `{name}.c`, or a `build` \
                      that makes it"

@@ -6,7 +6,7 @@ mod common;
 use checkers::page::{Reader, follow};
 use common::{ROOT, Repository, said};
 use serde_yaml::Value;
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 #[test]
 fn a_module_is_tested_as_the_page_says() {
