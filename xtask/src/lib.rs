@@ -21,6 +21,7 @@ mod json;
 mod judge;
 mod list;
 mod matrix;
+mod mcp;
 mod merge;
 mod minimize;
 mod module;
@@ -174,6 +175,7 @@ enum Lab {
     Shell(shell::Shell),
     Gdb(gdb::Gdb),
     Resolve(resolve::Resolve),
+    Mcp(mcp::Mcp),
 }
 
 impl Verb {
@@ -243,7 +245,7 @@ impl InstalledVerb {
 
 impl Lab {
     fn prints_data(&self) -> bool {
-        matches!(self, Lab::List(_) | Lab::Kernels(_) | Lab::Matrix(_))
+        matches!(self, Lab::List(_) | Lab::Kernels(_) | Lab::Matrix(_) | Lab::Mcp(_))
     }
 
     /// Returns whether `--json` is among its options.
@@ -295,6 +297,7 @@ impl Lab {
             Lab::Shell(verb) => verb.run(),
             Lab::Gdb(verb) => verb.run(),
             Lab::Resolve(verb) => verb.run(),
+            Lab::Mcp(verb) => verb.run(),
         }
     }
 }

@@ -7,8 +7,11 @@ use fs_err::File;
 use lab::{
     host::beneath::trace_beneath, report::side_by_side, results::TRACE, verdict::Filter, words::printable,
 };
-use serde_json::{Map, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Map;
 use std::{
+    borrow::Cow,
     io::{BufWriter, ErrorKind, Write, stdout},
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -144,12 +147,14 @@ impl Print {
                 Item::Event(event) => {
                     shown += 1;
                     if self.json {
-                        writeln!(out, "{}", json_of(&event))?;
+                        writeln!(out, "{}", serde_json::to_string(&line_of(&event))?)?;
                     } else {
                         writeln!(out, "{}", printable(trace.display(&event)))?;
                     }
                 }
-                Item::Loss(loss) if self.json => writeln!(out, "{}", json_of_loss(&loss))?,
+                Item::Loss(loss) if self.json => {
+                    writeln!(out, "{}", serde_json::to_string(&line_of_loss(&loss))?)?;
+                }
                 Item::Loss(loss) => writeln!(out, "CPU:{} [{} LOST]", loss.cpu, count(&loss))?,
             }
             Ok(ControlFlow::Continue(()))
@@ -183,22 +188,54 @@ fn count(loss: &Loss) -> String {
     loss.lost.map_or("UNKNOWN NUMBER OF EVENTS".into(), |lost| format!("{lost} EVENTS"))
 }
 
-fn json_of(event: &Event<'_>) -> serde_json::Value {
-    let fields: Map<_, _> =
-        event.fields().map(|(name, value)| (name.to_owned(), json_of_value(value))).collect();
-    json!({
-        "time": event.time,
-        "cpu": event.cpu,
-        "pid": event.pid,
-        "comm": event.comm(),
-        "group": event.group(),
-        "event": event.name(),
-        "fields": fields,
+/// A line that `--json` prints.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Line<'a> {
+    Event(EventLine<'a>),
+    Loss(LossLine),
+}
+
+/// An event.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct EventLine<'a> {
+    /// Nanoseconds, or units of the trace clock if that does not count time.
+    time: u64,
+    cpu: u32,
+    pid: i32,
+    comm: Cow<'a, str>,
+    group: &'a str,
+    event: &'a str,
+    /// Bytes are hexadecimal digits.
+    fields: Map<String, serde_json::Value>,
+}
+
+/// Events that are not in the trace.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LossLine {
+    /// How many; null if that is unknown.
+    lost: Option<u64>,
+    cpu: u32,
+    /// The time of the last event before them.
+    after: Option<u64>,
+    /// The time of the first event after them.
+    before: Option<u64>,
+}
+
+fn line_of<'a>(event: &'a Event<'_>) -> Line<'a> {
+    Line::Event(EventLine {
+        time: event.time,
+        cpu: event.cpu,
+        pid: event.pid,
+        comm: event.comm(),
+        group: event.group(),
+        event: event.name(),
+        fields: event.fields().map(|(name, value)| (name.to_owned(), json_of_value(value))).collect(),
     })
 }
 
-fn json_of_loss(loss: &Loss) -> serde_json::Value {
-    json!({ "lost": loss.lost, "cpu": loss.cpu, "after": loss.after, "before": loss.before })
+fn line_of_loss(loss: &Loss) -> Line<'static> {
+    Line::Loss(LossLine { lost: loss.lost, cpu: loss.cpu, after: loss.after, before: loss.before })
 }
 
 fn json_of_value(value: Value<'_>) -> serde_json::Value {
