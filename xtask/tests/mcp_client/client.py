@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 
 from mcp import Client, StdioServerParameters
@@ -41,7 +42,7 @@ def status(pid):
     except OSError:
         return None
     fields = rest.split()
-    return None if fields[0] == "Z" else (int(fields[1]), name, fields[19])
+    return None if fields[0] in "ZX" else (int(fields[1]), name, fields[19])
 
 
 def descendants(pid):
@@ -138,14 +139,17 @@ async def a_long_answer(client):
 
 async def machine_of(call):
     """Waits for the processes of a call until QEMU is among them."""
-    machine = lambda: {below for below in descendants(os.getpid()) if below[1].startswith("qemu")}
-    await wait_for("a machine runs", lambda: call.done() or machine())
+
+    def runs():
+        return any(name.startswith("qemu") for _, name, _ in descendants(os.getpid()))
+
+    await wait_for("a machine runs", lambda: call.done() or runs())
     assert not call.done(), call
     return descendants(os.getpid())
 
 
 def ended(processes):
-    return all((status(pid) or (0, "", ""))[1:] != of_pid for pid, *rest in processes for of_pid in [tuple(rest)])
+    return not any((status(pid) or (0, "", ""))[2] == start for pid, _, start in processes)
 
 
 async def a_call_is_cancelled(client, server):
@@ -171,6 +175,14 @@ async def main():
     # The client is gone.
     call.cancel()
     await wait_for("the server and what it ran have ended", lambda: ended(below))
+
+    async with Client(parameters, mode=MODE) as client:
+        [(server, *_)] = descendants(os.getpid())
+        call = asyncio.create_task(client.call_tool("run", {"yaml": SLOW, "results": RESULTS}))
+        below = await machine_of(call)
+        os.kill(server, signal.SIGKILL)
+        await wait_for("what a killed server ran has ended", lambda: ended(below))
+        call.cancel()
 
 
 asyncio.run(main())
