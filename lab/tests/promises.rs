@@ -9,7 +9,9 @@ fn every_promise_names_tests_that_exist() {
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() > 15, "{rows:?}");
     let mut sources = String::new();
-    for directory in ["lab/src", "lab/tests", "lab/trace/src", "xtask/ftrace-lab/tests", "xtask/tests"] {
+    for directory in
+        ["lab/src", "lab/tests", "lab/trace/src", "xtask/ftrace-lab/tests", "xtask/src", "xtask/tests"]
+    {
         read(&root.join(directory), &mut sources);
     }
     for row in rows {
