@@ -27,7 +27,7 @@ use tokio::{
     io::{AsyncRead, BufReader},
     process::{Child, Command},
     sync::{Semaphore, watch},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 /// The number of verbs that run at once; further calls wait.
@@ -35,6 +35,9 @@ const CALLS_MAX: u32 = 4;
 
 /// The time in which a verb must end after SIGINT before it is killed. It may be stopping several machines.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// The time in which a client must take a message of progress. If it does not, it gets no more.
+const TAKE: Duration = Duration::from_secs(2);
 
 /// The number of lines of standard error that an error is taken from.
 const LAST_MAX: usize = 60;
@@ -169,7 +172,7 @@ async fn ended(
 /// Reports each line as progress, and returns the last ones.
 async fn last_lines(
     from: impl AsyncRead + Unpin,
-    progress: Option<(Peer<RoleServer>, ProgressToken)>,
+    mut progress: Option<(Peer<RoleServer>, ProgressToken)>,
 ) -> std::io::Result<Vec<String>> {
     let mut from = BufReader::new(from);
     let mut last = VecDeque::new();
@@ -177,9 +180,11 @@ async fn last_lines(
     while let Some(line) = line(&mut from).await? {
         if let Some((peer, token)) = progress.as_ref().filter(|_| !line.trim().is_empty()) {
             count += 1.0;
-            let progress = ProgressNotificationParam::new(token.clone(), count).with_message(&line);
-            // A client that is gone cancels the call.
-            let _ = peer.notify_progress(progress).await;
+            let report = ProgressNotificationParam::new(token.clone(), count).with_message(&line);
+            // The verb does not wait for a client that is gone or reads nothing.
+            if !matches!(timeout(TAKE, peer.notify_progress(report)).await, Ok(Ok(()))) {
+                progress = None;
+            }
         }
         if last.len() == LAST_MAX {
             last.pop_front();
