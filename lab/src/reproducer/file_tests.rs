@@ -104,9 +104,14 @@ fn no_path_leads_out() {
         let scenario = format!("summary: s\nsteps:\n  - module: {{ source: {source} }}\n");
         refused(|file| file.scenario = scenario, "expected a directory below `modules/`");
     }
+    for source in ["..", "/etc", "workloads/../..", "workloads", "guest/workloads"] {
+        let program = format!("{{ source: {source}, build: make, name: mine }}");
+        let scenario = format!("summary: s\nsteps:\n  - workload: {program}\n");
+        refused(|file| file.scenario = scenario, "expected sources below `workloads/`");
+    }
     for source in ["../mine.c", "/etc/mine.c", "workloads/../mine.c", "mine.c", "guest/workloads/cat.c"] {
         let scenario = format!("summary: s\nsteps:\n  - workload: {{ source: {source} }}\n");
-        refused(|file| file.scenario = scenario, "expected a C file below `workloads/`");
+        refused(|file| file.scenario = scenario, "expected sources below `workloads/`");
     }
 }
 
