@@ -3,6 +3,7 @@
 use crate::{
     Usage, complete, exit,
     json::{self, Json},
+    merge::reproducer,
     place::{results, root},
     run::code,
     setup::Setup,
@@ -92,6 +93,8 @@ struct ModuleCheck {
     status: Status,
     /// Why it did not pass.
     reason: String,
+    /// The command that does it again, if it failed.
+    reproduce: Option<String>,
 }
 
 impl Module {
@@ -132,9 +135,13 @@ impl Module {
             })?);
         }
         let names: Vec<&str> = checks.iter().map(|(name, _)| name.as_str()).collect();
-        let stored = ran.as_ref().map(|(results, _)| results);
-        let all = all_checks(&prepared, &unbuilt, stored);
+        let all = all_checks(&prepared, &unbuilt, ran.as_ref());
         println!("\n{}", table(&all, &prepared, &names));
+        for ModuleCheck { kernel, check, reproduce, .. } in &all {
+            if let Some(command) = reproduce {
+                println!("{check} on {kernel}: {command}");
+            }
+        }
         if let Some((results, directory)) = &ran {
             println!("{}\nresults: {}", summary(results), directory.display());
         }
@@ -142,7 +149,7 @@ impl Module {
             let directory = ran.as_ref().map(|(_, directory)| directory.clone());
             json::print(&ModuleChecks { checks: all, directory })?;
         }
-        let code = stored.map_or(exit::SUCCESS, code);
+        let code = ran.as_ref().map_or(exit::SUCCESS, |(results, _)| code(results));
         Ok(if unbuilt.is_empty() { code } else { code.max(exit::FAILED) })
     }
 
@@ -243,7 +250,7 @@ fn beginning(text: &str) -> String {
 fn all_checks(
     prepared: &Prepared,
     unbuilt: &BTreeMap<String, String>,
-    results: Option<&Results>,
+    ran: Option<&(Results, PathBuf)>,
 ) -> Vec<ModuleCheck> {
     let of_kernel = |kernel: &str| {
         let why = unbuilt.get(kernel);
@@ -252,13 +259,17 @@ fn all_checks(
             check: "builds".to_owned(),
             status: if why.is_some() { Status::Failed } else { Status::Passed },
             reason: why.cloned().unwrap_or_default(),
+            reproduce: None,
         };
-        let ran = results.iter().flat_map(|results| &results.scenarios);
-        let ran = ran.filter(|result| result.kernel == kernel).map(|result| ModuleCheck {
+        let ran = ran
+            .into_iter()
+            .flat_map(|(results, directory)| results.scenarios.iter().map(move |result| (result, directory)));
+        let ran = ran.filter(|(result, _)| result.kernel == kernel).map(|(result, directory)| ModuleCheck {
             kernel: kernel.to_owned(),
             check: result.name.rsplit('/').next().unwrap_or_default().to_owned(),
             status: result.status,
             reason: result.reason.clone(),
+            reproduce: result.reproducer.as_ref().map(|_| reproducer(result, directory)),
         });
         [builds].into_iter().chain(ran).collect::<Vec<_>>()
     };

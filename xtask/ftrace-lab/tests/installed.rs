@@ -83,6 +83,9 @@ fn defects_of_a_module_are_found() {
         let output = repository.sh("ftrace-lab module . --kernel debian-13");
         let said = said(&output);
         assert!(output.status.code() == Some(1) && said.contains(expect), "{what}: {said}");
+        let reproducer = said.lines().find_map(|line| line.split_once(" on debian-13: ftrace-lab repro "));
+        let is_there = reproducer.is_some_and(|(_, path)| Path::new(path).is_file());
+        assert!(is_there || said.contains("builds on debian-13"), "{what}: {said}");
     }
 }
 
