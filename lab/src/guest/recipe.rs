@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 /// A command that makes a program.
 pub(super) struct Recipe<'a> {
     pub(super) lab: &'a Lab,
+    /// The version of the cross compiler.
+    pub(super) compiler: &'a str,
     /// As for `sh -c`.
     pub(super) command: &'a str,
     /// The name of the program.
@@ -32,11 +34,11 @@ pub(super) struct Recipe<'a> {
 impl Recipe<'_> {
     /// Makes the program in a copy of `files`, unless the cache has it. Returns the entry of the cache.
     pub(super) fn made(&self, files: &Files) -> Result<PathBuf> {
-        let Recipe { lab, command, name } = self;
+        let Recipe { lab, compiler, command, name } = self;
         // Looked for even if nothing is written in Rust: the key must not depend on what a command starts.
         let toolchain = Toolchain::find(lab)?;
         let mut key = KeyBuilder::default()
-            .input("compiler", super::cross_gcc_version()?)
+            .input("compiler", compiler)
             .input("rust", toolchain.identity())
             .input("command", command)
             .input("name", name);

@@ -79,7 +79,9 @@ impl OwnWorkloads {
         let files = sources::program(source, beside).with_context(failed)?;
         let entry = match source {
             ProgramSource::File(_) => self.compiled(name, &place, &files),
-            ProgramSource::Made { command, .. } => Recipe { lab: &self.lab, command, name }.made(&files),
+            ProgramSource::Made { command, .. } => {
+                Recipe { lab: &self.lab, compiler: &self.compiler, command, name }.made(&files)
+            }
         };
         Ok(entry.with_context(failed)?.join(name))
     }
@@ -101,7 +103,7 @@ impl OwnWorkloads {
             let line = format!("waiting for another process that is building the workload {name}");
             self.lab.progress.line(line);
         };
-        let entry = self.lab.cache.entry("workloads", &key.finish(name), waiting, |into| {
+        self.lab.cache.entry("workloads", &key.finish(name), waiting, |into| {
             let _task = self.lab.progress.task(format!("building the workload {name}"), None);
             let copy = into.join("build");
             let shared = shared.iter();
@@ -120,8 +122,7 @@ impl OwnWorkloads {
             built
                 .map_err(|error| anyhow!(format!("{error:#}").replace(&*copy.to_string_lossy(), &beside)))?;
             Ok(fs::remove_dir_all(&copy)?)
-        })?;
-        Ok(entry)
+        })
     }
 }
 

@@ -48,7 +48,7 @@ use tokio::{
     docs/programs.md describes this and `--json`.")]
 pub(crate) struct Mcp {}
 
-/// What a client is told about the server.
+/// What the server says of itself to a client.
 const INSTRUCTIONS: &str = "ftrace-lab tests the tracing of arm64 Linux kernels: it boots a kernel under QEMU, runs a \
     YAML scenario in it and checks the trace that the kernel recorded. `list` shows the scenarios, whose files are \
     examples. To write one, read the resource ftrace-lab://scenarios.md, then `check` its text, `resolve` the paths \
