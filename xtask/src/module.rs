@@ -43,9 +43,10 @@ const LINES_MAX: usize = 12;
     cargo xtask lab module . --parameters 'function=vfs_read' --parameters 'function=vfs_write depth=2'\n  \
     cargo xtask lab module . --exercise 'cat /proc/mine'         use it in this way, too\n  \
     cargo xtask lab module . --eject scenarios/module            write the scenarios, to change them\n\n\
-    It is loaded and unloaded, twice and a hundred times, alone and while both CPUs call what it may hook. A check \
-    fails if the module does not build, load or unload, if the kernel warns, or if probes, hooks, files or memory \
-    are left behind. 6.12-kasan finds a use of freed memory, 6.12-lockdep sleeping and locking where it is not \
+    It is loaded and unloaded, twice and a hundred times, alone, while both CPUs call what it hooks, and beside \
+    livepatches of these functions. A check fails if the module does not build, load or unload, if the kernel warns \
+    or is tainted, if a function that it hooks is not called on each CPU, or if probes, hooks, files or memory are \
+    left behind. 6.12-kasan finds a use of freed memory, 6.12-lockdep sleeping and locking where it is not \
     allowed; both are built when they are first used.\n\n\
     Exit codes: 0 all passed (unsupported allowed), 1 at least one check failed, 2 usage error, 3 the lab itself failed.")]
 pub(crate) struct Module {
@@ -64,6 +65,9 @@ pub(crate) struct Module {
     /// A shell script that uses the module while it is loaded, and that succeeds without it, too
     #[arg(long, value_name = "SCRIPT")]
     exercise: Option<String>,
+    /// A check to leave out, such as `livepatch` for a module that is meant to be alone on a function (repeatable)
+    #[arg(long, value_name = "CHECK")]
+    without: Vec<String>,
     /// The command that builds it instead of kbuild, as in ftrace-lab.yaml: 'make KDIR=${kernel}'
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
@@ -107,7 +111,7 @@ impl Module {
             parameters: &self.parameters,
             exercise: self.exercise.as_deref(),
         };
-        let checks = checked.scenarios().map_err(Usage)?;
+        let checks = without(checked.scenarios().map_err(Usage)?, &self.without)?;
         if let Some(directory) = &self.eject {
             return eject(&checks, directory);
         }
@@ -182,6 +186,15 @@ impl Module {
             None => Found { name, source: above.join(below).components().collect(), build: None },
         })
     }
+}
+
+/// Returns the checks that are not left out.
+fn without(all: Vec<(String, String)>, left_out: &[String]) -> Result<Vec<(String, String)>> {
+    if let Some(unknown) = left_out.iter().find(|name| all.iter().all(|(check, _)| check != *name)) {
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Usage(format!("no check `{unknown}`; there are: {}", names.join(", "))).into());
+    }
+    Ok(all.into_iter().filter(|(name, _)| !left_out.contains(name)).collect())
 }
 
 /// The module to check.

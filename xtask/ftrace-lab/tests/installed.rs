@@ -37,7 +37,7 @@ fn each_example_does_what_its_readme_says() {
 }
 
 /// What it breaks, an edit of examples/hook/watch.c, and what is said.
-const DEFECTS: [[&str; 4]; 6] = [
+const DEFECTS: [[&str; 4]; 12] = [
     [
         "an object is leaked",
         "int err = ",
@@ -62,6 +62,42 @@ const DEFECTS: [[&str; 4]; 6] = [
         "\tstatic long *last;\n\n\tif (!last)\n\t\tkfree(last = kmalloc(64, GFP_NOWAIT));\n\t*last = ip;",
         "Poison overwritten",
     ],
+    [
+        "its hook is not unregistered",
+        "{\n\tunregister_ftrace_function(&ops);\n\tftrace_free_filter(&ops);\n}",
+        "{\n}",
+        "enabled_functions",
+    ],
+    [
+        "its callback sleeps",
+        "\tatomic_long_inc(&calls);",
+        "\tpreempt_disable_notrace();\n\tmsleep(1);\n\tpreempt_enable_notrace();",
+        "scheduling while atomic",
+    ],
+    [
+        "a file is left",
+        "int err = ",
+        "int err = debugfs_create_dir(\"watch\", NULL) ? 0 : -ENOMEM;\n\n\terr = ",
+        "left behind: /sys/kernel/debug/watch",
+    ],
+    [
+        "it taints the kernel",
+        "int err = ",
+        "int err = (add_taint(TAINT_WARN, LOCKDEP_STILL_OK), 0);\n\n\terr = ",
+        "the kernel is tainted: 512",
+    ],
+    [
+        "it conflicts with a livepatch",
+        ".func = on_call",
+        ".func = on_call, .flags = FTRACE_OPS_FL_IPMODIFY",
+        "EBUSY",
+    ],
+    [
+        "what it hooks is not called",
+        "= \"eventfd_write\"",
+        "= \"eventfd_poll\"",
+        "not called on CPU 0: eventfd_poll",
+    ],
     ["its function is inlined", "= \"eventfd_write\"", "= \"eventfd_ctx_do_write\"", "EINVAL"],
     [
         "its callback has the wrong type",
@@ -75,7 +111,7 @@ const DEFECTS: [[&str; 4]; 6] = [
 fn defects_of_a_module_are_found() {
     let repository = Repository::of(Some("hook"));
     let file = repository.path.join("watch.c");
-    let headers = "#include <linux/kallsyms.h>\n#include <linux/module.h>\n#include <linux/slab.h>";
+    let headers = "#include <linux/debugfs.h>\n#include <linux/delay.h>\n#include <linux/kallsyms.h>\n#include <linux/module.h>\n#include <linux/slab.h>";
     let whole = fs::read_to_string(&file).unwrap().replace("#include <linux/module.h>", headers);
     for [what, from, to, expect] in DEFECTS {
         assert!(whole.contains(from), "{what}");

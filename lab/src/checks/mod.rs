@@ -9,32 +9,23 @@ use std::path::Path;
 /// Loads between two counts of memory. An object that each load leaks is far above the noise.
 const LOADS: usize = 100;
 
-/// Calls what hooks are usually on, on each CPU: system calls on files, eventfds, processes and memory.
-const EXERCISE: &str = "for cpu in 0 1; do\n  \
-    taskset $((1 << cpu)) /workloads/eventfd 1 2 4\n  \
-    taskset $((1 << cpu)) sh -c 'mkdir /tmp/d; echo text > /tmp/d/f; cat /tmp/d/f; rm -r /tmp/d; ls /proc'\n\
-    done > /dev/null";
+const EXERCISE: &str = include_str!("exercise.sh");
+const LIST: &str = include_str!("list.sh");
+const LEFT: &str = include_str!("left.sh");
+const COUNT: &str = include_str!("count.sh");
+const TRACE: &str = include_str!("trace.sh");
+const CALLED: &str = include_str!("called.sh");
+const MODIFIED: &str = include_str!("modified.sh");
+const LIVEPATCH: &str = include_str!("livepatch.sh");
 
 /// Makes SLUB check each object and count exactly: otherwise, the objects of a CPU's slab count as used.
 const SLUB: &str = "slub_debug=FZPU";
 
-/// Counts the objects of kmalloc until they are fewer than `enough`, or no longer decrease: kfree_rcu waits for up to
-/// five seconds, and on a busy host for longer.
-const COUNT: &str = "count() {\n  \
-      total=0\n  \
-      for cache in /sys/kernel/slab/kmalloc-*; do\n    \
-        read -r used nodes < $cache/objects\n    \
-        total=$((total + used))\n  \
-      done\n\
-    }\n\
-    count; least=$total; since=0\n\
-    while [ $since -lt $patience ] && [ $least -ge $enough ]; do\n  \
-      sleep 0.5; count; since=$((since + 1))\n  \
-      if [ $total -lt $least ]; then least=$total; since=0; fi\n\
-    done\n";
-
 /// Has SLUB look at each object of kmalloc: one that was written to after it was freed is a splat.
 const VALIDATE: &str = "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 > $cache/validate; done";
+
+/// The lab's module that takes functions as a livepatch does.
+const IPMODIFY: &str = "ipmodify";
 
 /// A module to check.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +53,7 @@ impl Checked<'_> {
         }
         let first = self.parameters.first().map(String::as_str);
         let mut all = vec![
-            self.scenario("loads", "loads and unloads", vec![self.load(first), self.unload()]),
+            self.loads(first),
             self.scenario(
                 "twice",
                 "loads again after it was unloaded",
@@ -75,11 +66,13 @@ impl Checked<'_> {
                     shell(self.script()),
                     self.load(first),
                     shell(self.script()),
+                    shell(format!("{TRACE}{}\n{CALLED}", self.script())),
                     self.unload(),
                     shell(format!("{}\n{VALIDATE}", self.script())),
                 ],
             ),
             self.hundred(first),
+            self.livepatch(first),
         ];
         for (index, parameters) in self.parameters.iter().enumerate().skip(1) {
             let steps = vec![self.load(Some(parameters)), shell(self.script()), self.unload()];
@@ -94,6 +87,34 @@ impl Checked<'_> {
 
     fn script(&self) -> String {
         self.exercise.map_or_else(|| EXERCISE.to_owned(), |own| format!("{EXERCISE}\n{own}"))
+    }
+
+    fn loads(&self, parameters: Option<&str>) -> (String, String) {
+        let steps = vec![
+            shell(format!("{LIST}list > /tmp/before")),
+            self.load(parameters),
+            self.unload(),
+            shell(format!("{LIST}{LEFT}")),
+        ];
+        self.scenario("loads", "loads and unloads, and leaves no files and no taint", steps)
+    }
+
+    fn livepatch(&self, parameters: Option<&str>) -> (String, String) {
+        let steps = vec![
+            self.load(parameters),
+            shell(MODIFIED.to_owned()),
+            self.unload(),
+            one("load", IPMODIFY.into()),
+            shell(LIVEPATCH.to_owned()),
+            self.load(parameters),
+            self.unload(),
+            one("unload", IPMODIFY.into()),
+        ];
+        self.scenario(
+            "livepatch",
+            "loads beside livepatches of the functions that it hooks with IPMODIFY",
+            steps,
+        )
     }
 
     fn hundred(&self, parameters: Option<&str>) -> (String, String) {
@@ -188,11 +209,11 @@ mod tests {
         };
         let all = checked.scenarios().unwrap();
         let names: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["loads", "twice", "used", "hundred", "parameters-2"]);
+        assert_eq!(names, ["loads", "twice", "used", "hundred", "livepatch", "parameters-2"]);
         for (name, text) in &all {
             let scenario =
                 Scenario::parse(Path::new("x.yaml"), text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(scenario.modules().len(), 1, "{name}");
+            assert_eq!(scenario.modules().len(), if name == "livepatch" { 2 } else { 1 }, "{name}");
         }
         assert!(Checked { parameters: &["a\nb".to_owned()], ..checked }.scenarios().is_err());
     }
