@@ -21,8 +21,10 @@ const LIVEPATCH: &str = include_str!("livepatch.sh");
 /// Makes SLUB check each object and count exactly: otherwise, the objects of a CPU's slab count as used.
 const SLUB: &str = "slub_debug=FZPU";
 
-/// Has SLUB look at each object of kmalloc: one that was written to after it was freed is a splat.
-const VALIDATE: &str = "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 > $cache/validate; done";
+/// Has SLUB, if it can, look at each object of kmalloc: one that was written to after it was freed is a splat.
+const VALIDATE: &str = "for validate in /sys/kernel/slab/kmalloc-*/validate; do\n  \
+      if [ -e $validate ]; then echo 1 > $validate; fi\n\
+    done";
 
 /// The lab's module that takes functions as a livepatch does.
 const IPMODIFY: &str = "ipmodify";
@@ -59,18 +61,7 @@ impl Checked<'_> {
                 "loads again after it was unloaded",
                 vec![self.load(first), self.unload(), self.load(first), self.unload()],
             ),
-            self.with_slub(
-                "used",
-                "is loaded and unloaded while both CPUs call what it may hook",
-                vec![
-                    shell(self.script()),
-                    self.load(first),
-                    shell(self.script()),
-                    shell(format!("{TRACE}{}\n{CALLED}", self.script())),
-                    self.unload(),
-                    shell(format!("{}\n{VALIDATE}", self.script())),
-                ],
-            ),
+            self.used(first),
             self.hundred(first),
             self.livepatch(first),
         ];
@@ -117,6 +108,18 @@ impl Checked<'_> {
         )
     }
 
+    fn used(&self, parameters: Option<&str>) -> (String, String) {
+        let steps = vec![
+            shell(self.script()),
+            self.load(parameters),
+            shell(self.script()),
+            shell(format!("{TRACE}{}\n{CALLED}", self.script())),
+            self.unload(),
+            shell(format!("{}\n{VALIDATE}", self.script())),
+        ];
+        self.written("used", "is loaded and unloaded while both CPUs call what it hooks", steps, slub())
+    }
+
     fn hundred(&self, parameters: Option<&str>) -> (String, String) {
         let pair = || [self.load(parameters), self.unload()];
         let mut steps: Vec<Value> = (0..2).flat_map(|_| pair()).collect();
@@ -130,7 +133,9 @@ impl Checked<'_> {
              [ $least -lt $enough ]",
             LOADS / 2
         )));
-        self.with_slub("hundred", &format!("leaks no memory when it is loaded {LOADS} times"), steps)
+        let mut needs = slub();
+        needs.insert("requires".into(), one("config", Value::Sequence(vec!["SLUB_DEBUG".into()])));
+        self.written("hundred", &format!("leaks no memory when it is loaded {LOADS} times"), steps, needs)
     }
 
     fn load(&self, parameters: Option<&str>) -> Value {
@@ -156,15 +161,6 @@ impl Checked<'_> {
         self.written(name, claim, steps, Mapping::new())
     }
 
-    /// Like [`Checked::scenario`], on a kernel that checks the objects of kmalloc.
-    fn with_slub(&self, name: &str, claim: &str, steps: Vec<Value>) -> (String, String) {
-        let mut document = Mapping::new();
-        let config = Value::Sequence(vec!["SLUB_DEBUG".into()]);
-        document.insert("requires".into(), one("config", config));
-        document.insert("cmdline".into(), SLUB.into());
-        self.written(name, claim, steps, document)
-    }
-
     fn written(&self, name: &str, claim: &str, steps: Vec<Value>, needs: Mapping) -> (String, String) {
         let mut document = Mapping::new();
         document.insert("summary".into(), format!("{} {claim}", self.name).into());
@@ -176,6 +172,13 @@ impl Checked<'_> {
         // Only strings, lists and maps: there is nothing that YAML cannot express.
         (name.to_owned(), to_string(&Value::Mapping(document)).unwrap_or_default())
     }
+}
+
+/// Returns the key that turns on SLUB's checks of objects; a kernel that has none ignores it.
+fn slub() -> Mapping {
+    let mut needs = Mapping::new();
+    needs.insert("cmdline".into(), SLUB.into());
+    needs
 }
 
 /// Returns a step that runs a script, which may call the workload that the exercise calls.
