@@ -36,7 +36,8 @@ fn each_example_does_what_its_readme_says() {
     }
 }
 
-/// What it breaks, the check that finds it and a kernel on which it does, an edit of examples/hook/watch.c, and what is said.
+/// What it breaks, the check that finds it and a kernel on which it does, an edit of examples/hook/watch.c, and
+/// what is said.
 const DEFECTS: [[&str; 5]; 12] = [
     [
         "an object is leaked",
