@@ -205,7 +205,7 @@ fn a_makefile_that_builds_in_place_builds_in_a_copy() {
         &repository,
         "ftrace-lab module . --kernel debian-13 --eject results/checks",
         0,
-        &["wrote 4 scenarios"],
+        &[" scenarios to results/checks"],
     );
     let check = fs::read_to_string(repository.path.join("results/checks/loads.yaml")).unwrap();
     assert!(check.contains("/my watch\n") && check.contains("build: make KDIR=${kernel}"), "{check}");
