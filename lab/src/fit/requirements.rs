@@ -57,14 +57,6 @@ fn of_modules(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
 /// modules for that.
 fn userland_obstacle(scenario: &Scenario, kernel: &Kernel) -> Option<String> {
     scenario.userland.as_ref()?;
-    let version = (kernel.version.major, kernel.version.minor);
-    // mount_root() supports filesystems without a block device since 5.15.
-    if version < (5, 15) && !kernel.config().is_set("BLOCK") {
-        return Some(
-            "cannot mount a userland: before 5.15 this needs CONFIG_BLOCK, which is not set in this kernel"
-                .to_owned(),
-        );
-    }
     let missing = ["VIRTIO_PCI", "NET_9P_VIRTIO", "9P_FS"];
     let config = kernel.config();
     let works = |symbol: &str| {

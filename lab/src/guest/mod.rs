@@ -133,12 +133,12 @@ impl Guest {
         initramfs::with_modules(self.userlands.cache(), &self.agent, &modules)
     }
 
-    /// Returns the initramfs that mounts a userland, if this kernel needs modules for that.
+    /// Returns the initramfs that mounts a userland, if this kernel cannot do that itself.
     pub(crate) fn userland_initramfs(&self, kernel: &Kernel) -> Result<Option<PathBuf>> {
-        let modules = kernel.userland_modules()?;
-        if modules.is_empty() {
+        if kernel.mounts_userland() {
             return Ok(None);
         }
+        let modules = kernel.userland_modules()?;
         let Some(init) = self.workloads.get(USERLAND_INIT) else { bail!("no workload `{USERLAND_INIT}`") };
         initramfs::with_modules(self.userlands.cache(), init, &modules).map(Some)
     }

@@ -133,8 +133,14 @@ impl Kernel {
         self.distribution.as_ref().map_or_else(|| Ok(Vec::new()), Distribution::boot_modules)
     }
 
-    /// The modules with which a machine with a userland boots, in load order. Empty if the kernel mounts it
-    /// without modules.
+    /// Returns whether the kernel mounts a userland itself. For others, the init of an initramfs does.
+    pub fn mounts_userland(&self) -> bool {
+        // mount_root() supports filesystems without a block device since 5.15.
+        let supports = (self.version.major, self.version.minor) >= (5, 15) || self.config().is_set("BLOCK");
+        supports && !self.is_distribution()
+    }
+
+    /// The modules with which a machine with a userland boots, in load order.
     pub fn userland_modules(&self) -> Result<Vec<PathBuf>> {
         let modules = |found: &Distribution| found.userland_modules(&self.cache, &self.key);
         self.distribution.as_ref().map_or_else(|| Ok(Vec::new()), modules)
