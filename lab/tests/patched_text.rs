@@ -12,9 +12,48 @@ use lab::{
 };
 use std::fs;
 
+/// A module that changes an instruction near the beginning of eventfd_write() behind ftrace's back.
+const SPOIL: &str = r#"
+#include <linux/kprobes.h>
+#include <linux/module.h>
+
+static int offset;
+module_param(offset, int, 0);
+static uint word;
+module_param(word, uint, 0);
+
+static int __init spoil_init(void)
+{
+	struct kprobe lookup = { .symbol_name = "kallsyms_lookup_name" };
+	unsigned long (*find)(const char *name);
+	int (*patch)(void *address, u32 instruction);
+	int error = register_kprobe(&lookup);
+
+	if (error)
+		return error;
+	find = (void *)lookup.addr;
+	unregister_kprobe(&lookup);
+	patch = (void *)find("aarch64_insn_patch_text_nosync");
+	return patch((void *)find("eventfd_write") + offset, word);
+}
+
+static void __exit spoil_exit(void)
+{
+}
+
+module_init(spoil_init);
+module_exit(spoil_exit);
+MODULE_LICENSE("GPL");
+"#;
+
 /// Runs a scenario with these steps; returns its status, and whether each step passed, with its detail.
+/// It may load the module `{ source: spoil }`.
 fn judge(steps: &str) -> (Status, Vec<(bool, String)>) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let module = directory.path().join("spoil");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("Kbuild"), "obj-m := spoil.o\n").unwrap();
+    fs::write(module.join("spoil.c"), SPOIL).unwrap();
     let path = directory.path().join("text.yaml");
     fs::write(&path, format!("summary: text\nsteps:\n{steps}")).unwrap();
     let found = ScenarioFile { name: "text".into(), path };
@@ -77,6 +116,33 @@ fn a_wrong_expectation_is_told_by_a_small_disassembly() {
     );
     check(misspelled, &["`vfs_writ` is not a symbol of this kernel; the nearest is `vfs_write`"]);
     check(ops, &["expected ops `ftrace_list_ops`, found `ftrace_nop_ops+0x0`"]);
+}
+
+#[test]
+fn a_record_that_is_spoilt_is_found_among_all() {
+    // `bl` to itself in place of the NOP, a lost `mov x9, x30`, and half of a pointer.
+    for (offset, word, expect) in [
+        (4, 0x9400_0000_u32, ["instruction at eventfd_write+0x4", "expected  d503201f  nop"]),
+        (0, 0xd503_201f, ["instruction at eventfd_write+0x0", "expected  aa1e03e9  mov x9, x30"]),
+        (-8, 0x1234, ["the call_ops literal for `eventfd_write+0x4` points to", "expected `ftrace_nop_ops`"]),
+    ] {
+        let (status, steps) = judge(&format!(
+            "  - text: {{ ftrace_site: '*' }}
+    sites: {{ at_least: 10000 }}
+  - module: {{ source: spoil }}
+    parameters: offset={offset} word={word}
+  - text: {{ ftrace_site: '*' }}
+  - text: {{ ftrace_site: '*' }}
+    is: enabled
+"
+        ));
+        let [(true, _), (true, _), (false, found), (false, disabled)] = steps.as_slice() else {
+            panic!("{status:?} {steps:#?}")
+        };
+        check(found, &expect);
+        assert!(!found.contains("more"), "{found}");
+        check(disabled, &["the record of `", "is not enabled", "and 1"]);
+    }
 }
 
 #[test]

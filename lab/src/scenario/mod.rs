@@ -49,7 +49,7 @@ pub use steps::{
     InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load,
     LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, ProgramSource, Read,
     Rejects, SampleModule, SamplePath, Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram,
-    Step, SymbolName, TextPlace, Unload, ValuePath, Workload, Write,
+    Step, SymbolName, TextPlace, TracedFunction, Unload, ValuePath, Workload, Write,
 };
 pub use template::Template;
 pub use values::{

@@ -1,10 +1,11 @@
 //! ftrace's patch sites: two instructions at the beginning of a function, and before it, with CALL_OPS,
 //! a literal that points to the function's ftrace_ops.
 
-use super::{Binary, INSTRUCTION, Symbol};
+use super::{Binary, INSTRUCTION, Symbol, layout::Structure};
 use crate::arm64;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use std::path::Path;
 
 /// The patch site of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,28 +22,93 @@ pub(crate) const CALL_OPS_LITERAL: u64 = 8;
 /// Sections in which the compiler records each function that can be traced.
 const RECORDS: [&str; 2] = ["__patchable_function_entries", "__mcount_loc"];
 
+/// Offsets in the structures of ftrace's records, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordLayout {
+    /// In `struct ftrace_page`, the pointer to the next page.
+    pub(crate) next_page: u64,
+    /// In `struct ftrace_page`, the pointer to its records.
+    pub(crate) records: u64,
+    /// In `struct ftrace_page`, the number of its records.
+    pub(crate) count: u64,
+    /// In `struct dyn_ftrace`, the address of the call.
+    pub(crate) call: u64,
+    /// In `struct dyn_ftrace`, its state.
+    pub(crate) flags: u64,
+    /// The size of `struct dyn_ftrace`.
+    pub(crate) size: u64,
+    /// In `struct ftrace_ops`, the pointer to the next one.
+    pub(crate) next_ops: u64,
+}
+
+impl RecordLayout {
+    /// Reads the layout of the kernel in `vmlinux` from BTF, with pahole.
+    ///
+    /// # Errors
+    /// pahole fails, or the structures differ from those of 5.10 to 7.3.
+    pub(crate) fn of(vmlinux: &Path) -> Result<RecordLayout> {
+        let structure = |name: &str| Structure::of(vmlinux, name);
+        let (page, record) = (structure("ftrace_page")?, structure("dyn_ftrace")?);
+        RecordLayout::in_structures(&page, &record, &structure("ftrace_ops")?)
+            .with_context(|| format!("`{}` has unknown records of ftrace", vmlinux.display()))
+    }
+
+    fn in_structures(page: &Structure, record: &Structure, ops: &Structure) -> Option<RecordLayout> {
+        Some(RecordLayout {
+            next_page: page.offset("next")?,
+            records: page.offset("records")?,
+            count: page.offset("index")?,
+            call: record.offset("ip")?,
+            flags: record.offset("flags")?,
+            size: record.size()?,
+            next_ops: ops.offset("next")?,
+        })
+    }
+}
+
 impl Binary {
     /// Returns the patch site of a function, or `None` if it has no record, like a `notrace` function.
     ///
     /// # Errors
     /// The table of records cannot be read.
     pub fn ftrace_site(&self, function: &Symbol) -> Result<Option<FtraceSite>> {
-        let records = self.records()?;
-        if !records.is_empty() && records.iter().all(|record| *record == 0) {
-            bail!("its ftrace records are all 0, expected a kernel without CONFIG_RELOCATABLE");
-        }
+        let records = self.known_records()?;
         // With CALL_OPS, a record has the address of the literal before the function.
         let reach = function.address.saturating_sub(2 * INSTRUCTION)..function.range().end;
         Ok(records
             .into_iter()
             .find(|record| reach.contains(record))
-            .map(|record| self.adjusted(record, function)))
+            .map(|record| self.adjusted(record, function.address)))
+    }
+
+    /// Returns the patch sites of vmlinux that are not in code that is freed after boot. `call_ops` says
+    /// whether there is a literal before each function.
+    ///
+    /// # Errors
+    /// The table of records cannot be read, or its records are known only when the kernel runs.
+    pub(crate) fn ftrace_sites(&self, call_ops: bool) -> Result<Vec<FtraceSite>> {
+        let (records, init) = (self.known_records()?, self.init()?);
+        // The kernel skips records of functions that the linker dropped.
+        let kept = |record: &u64| *record != 0 && !init.iter().any(|range| range.contains(record));
+        let site = |record: u64| {
+            let function = if call_ops { record.wrapping_add(CALL_OPS_LITERAL) } else { record };
+            self.adjusted(record, function)
+        };
+        Ok(records.into_iter().filter(kept).map(site).collect())
+    }
+
+    fn known_records(&self) -> Result<Vec<u64>> {
+        let records = self.records()?;
+        if !records.is_empty() && records.iter().all(|record| *record == 0) {
+            bail!("its ftrace records are all 0, expected a kernel without CONFIG_RELOCATABLE");
+        }
+        Ok(records)
     }
 
     /// Does what `ftrace_call_adjust()` does in the kernel.
-    fn adjusted(&self, record: u64, function: &Symbol) -> FtraceSite {
-        let ops = (record < function.address).then_some(record);
-        let mut address = record.max(function.address);
+    fn adjusted(&self, record: u64, function: u64) -> FtraceSite {
+        let ops = (record < function).then_some(record);
+        let mut address = record.max(function);
         if self.instruction(address).is_some_and(|word| arm64::BTI.contains(&word)) {
             address = address.wrapping_add(INSTRUCTION);
         }

@@ -1,8 +1,7 @@
 //! The offsets that lead to a kprobe's slot, where the kernel keeps a copy of the probed instruction, and
 //! the functions that the kernel does not allow to be probed.
 
-use super::Binary;
-use crate::host::{confine::Reach, process::Tool};
+use super::{Binary, layout::Structure};
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -33,31 +32,17 @@ impl KprobeLayout {
     /// # Errors
     /// pahole fails, or `struct kprobe` differs from those of 5.10 to 7.3.
     pub(crate) fn of(vmlinux: &Path) -> Result<KprobeLayout> {
-        let structure = |name: &str| {
-            let reach = Reach::new(vmlinux.parent().unwrap_or(vmlinux));
-            let tool = Tool::new("pahole").confined(reach).args(["-F", "btf", "-C", name]).arg(vmlinux);
-            tool.run().with_context(|| format!("cannot read `struct {name}` of `{}`", vmlinux.display()))
-        };
+        let structure = |name: &str| Structure::of(vmlinux, name);
         KprobeLayout::in_structures(&structure("kprobe")?, &structure("arch_specific_insn")?)
             .with_context(|| format!("`{}` has an unknown `struct kprobe`", vmlinux.display()))
     }
 
-    fn in_structures(kprobe: &str, instruction: &str) -> Option<KprobeLayout> {
+    fn in_structures(kprobe: &Structure, instruction: &Structure) -> Option<KprobeLayout> {
         // 7.2 moved it out of `api`, of which it was the first member.
-        let slot = offset(instruction, "xol_insn").or_else(|| offset(instruction, "api"))?;
-        let address = offset(kprobe, "addr")?;
-        Some(KprobeLayout { address, slot: offset(kprobe, "ainsn")?.checked_add(slot)? })
+        let slot = instruction.offset("xol_insn").or_else(|| instruction.offset("api"))?;
+        let address = kprobe.offset("addr")?;
+        Some(KprobeLayout { address, slot: kprobe.offset("ainsn")?.checked_add(slot)? })
     }
-}
-
-/// Returns the offset of a member in pahole's output: `kprobe_opcode_t *  addr;  /*    40     8 */`.
-fn offset(structure: &str, member: &str) -> Option<u64> {
-    structure.lines().find_map(|line| {
-        let (declaration, place) = line.split_once(';')?;
-        let name = declaration.split_whitespace().last()?.trim_start_matches('*');
-        let place = place.trim().strip_prefix("/*")?;
-        (name == member).then(|| place.split_whitespace().next()?.parse().ok())?
-    })
 }
 
 #[cfg(test)]
@@ -73,7 +58,7 @@ mod tests {
     #[test]
     fn the_slot_is_found_in_both_forms() {
         let check = |instruction: &str, slot: Option<u64>| {
-            let layout = KprobeLayout::in_structures(KPROBE, instruction);
+            let layout = KprobeLayout::in_structures(&KPROBE.into(), &instruction.into());
             assert_eq!(layout, slot.map(|slot| KprobeLayout { address: 40, slot }));
         };
         check("\tstruct arch_probe_insn     api;                  /*     0    32 */\n", Some(88));

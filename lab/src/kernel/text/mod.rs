@@ -8,10 +8,12 @@ mod dwarf;
 mod ftrace;
 mod jump;
 mod kprobe;
+mod layout;
 
 pub(crate) use dwarf::{DebugSections, Dwarf, Slice, section_offset};
 pub(crate) use ftrace::CALL_OPS_LITERAL;
 pub use ftrace::FtraceSite;
+pub(crate) use ftrace::RecordLayout;
 pub use jump::{JumpEntry, JumpTable};
 pub(crate) use kprobe::KprobeLayout;
 

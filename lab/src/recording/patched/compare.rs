@@ -47,14 +47,7 @@ pub(super) fn compare(
     reading: &Reading,
     resolve: impl Fn(&str) -> Result<u64, String>,
 ) -> Difference {
-    let expected = expected(word, site, address, reading, resolve);
-    let holds = match (&expected, reading.found) {
-        (_, None) | (Expected::Unknown(_), _) => false,
-        (Expected::Exactly(word), Some(found)) => *word == found,
-        (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
-        (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
-    };
-    Difference { address, expected: Some(expected), reading: *reading, holds }
+    Difference::of(address, expected(word, site, address, reading, resolve), *reading)
 }
 
 /// The form of expectations other than one instruction.
@@ -98,6 +91,17 @@ fn expected(
 }
 
 impl Difference {
+    /// Compares the instruction that was read at `address` with the expected one.
+    pub(super) fn of(address: u64, expected: Expected, reading: Reading) -> Difference {
+        let holds = match (&expected, reading.found) {
+            (_, None) | (Expected::Unknown(_), _) => false,
+            (Expected::Exactly(word), Some(found)) => *word == found,
+            (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
+            (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
+        };
+        Difference { address, expected: Some(expected), reading, holds }
+    }
+
     /// Formats the earlier, the expected and the found instruction, one per line.
     pub(super) fn shown(&self, symbols: &Symbols) -> String {
         let address = self.address;

@@ -4,6 +4,7 @@ mod capture;
 mod compare;
 mod listing;
 mod memory;
+mod records;
 mod sites;
 mod slot;
 
@@ -110,6 +111,9 @@ impl TextReader {
         notes: &mut StepNotes<'_>,
         step: &PatchedText,
     ) -> Result<Vec<String>, Death> {
+        if step.text.is_all_records() {
+            return self.check_records(link, symbols, notes, step);
+        }
         let sites = match self.sites(link, step)? {
             Ok(sites) => sites,
             Err(reason) => return Ok(vec![reason]),

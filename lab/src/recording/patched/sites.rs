@@ -2,7 +2,7 @@
 
 use crate::{
     kernel::text::{Binary, FtraceSite, INSTRUCTION, JumpEntry, Symbol},
-    scenario::{KeySites, PatchedText, TextPlace},
+    scenario::{FtraceSiteOf, KeySites, PatchedText, TextPlace, TracedFunction},
     words::nearest_is,
 };
 use anyhow::Result;
@@ -76,6 +76,12 @@ impl KernelText {
 
     pub(super) fn kernel_jumps(&self) -> &[JumpEntry] {
         &self.jumps
+    }
+
+    /// Returns the addresses of the calls at the ftrace sites of vmlinux that remain after boot.
+    pub(super) fn kernel_calls(&self, call_ops: bool) -> Result<Vec<u64>> {
+        let sites = self.kernel.ftrace_sites(call_ops)?;
+        Ok(sites.into_iter().map(|site| site.address + INSTRUCTION).collect())
     }
 
     /// Returns the addresses of the jump entries in the running kernel.
@@ -164,7 +170,11 @@ impl KernelText {
             // It is found in the memory of the running kernel.
             TextPlace::KprobeSlot(place) => Err(format!("the slot of `{}` is not known", place.slot).into()),
             TextPlace::KeySites(sites) => self.key_sites(sites),
-            TextPlace::FtraceSiteOf(site) => one(self.ftrace_site(&site.ftrace_site)?.address),
+            TextPlace::FtraceSiteOf(FtraceSiteOf { ftrace_site: TracedFunction::One(function) }) => {
+                one(self.ftrace_site(function)?.address)
+            }
+            // They are found in the memory of the running kernel.
+            TextPlace::FtraceSiteOf(_) => Err("the records of ftrace are not known".to_owned().into()),
             TextPlace::CallOps(literal) => match self.ftrace_site(&literal.call_ops)?.ops {
                 Some(address) => one(address),
                 None => Err(format!(

@@ -5,7 +5,7 @@ use crate::{
     arm64,
     scenario::{
         CallOps, FtraceSiteOf, Inspect, InspectTasks, InspectValue, InstructionPattern, Instructions,
-        KeySites, KprobeAt, KprobeSlot, PatchedText,
+        KeySites, KprobeAt, KprobeSlot, PatchedText, TracedFunction,
     },
 };
 
@@ -66,7 +66,10 @@ impl Describe for KeySites {
 
 impl Describe for FtraceSiteOf {
     fn describe(&self) -> String {
-        format!("the ftrace patch site of `{}`", self.ftrace_site)
+        match &self.ftrace_site {
+            TracedFunction::All => "all ftrace patch sites, each as its record says".to_owned(),
+            TracedFunction::One(function) => format!("the ftrace patch site of `{function}`"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         read::{
             keyed::verb_keyed,
             locate::{PathSegment, Problem},
-            scalar::FromText,
+            scalar::{FromText, from_text},
             shapes::Shapes,
         },
         values::names::{ArgName, Line, ProbePoint},
@@ -51,7 +51,7 @@ verb_keyed! {
         "at" => Instructions,
         /// `key: __tracepoint_sched_switch`
         "key" => KeySites,
-        /// `ftrace_site: vfs_write`
+        /// `ftrace_site: vfs_write`, or `ftrace_site: "*"`
         "ftrace_site" => FtraceSiteOf,
         /// `call_ops: vfs_write`
         "call_ops" => CallOps,
@@ -90,9 +90,39 @@ pub struct KeySites {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FtraceSiteOf {
-    /// The function.
-    pub ftrace_site: ProbePoint,
+    /// The function. `*` stands for all that the kernel has a record of, also in modules. Each must then be
+    /// as its record says: two NOPs (the first is `mov x9, x30`) or a call, and its call_ops literal, if
+    /// there is one, must point to the right ftrace_ops. With `is: enabled` or `is: disabled`, all records
+    /// must be in that state.
+    pub ftrace_site: TracedFunction,
 }
+
+/// A function, or all that ftrace has a record of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TracedFunction {
+    /// `*`
+    All,
+    /// `vfs_write`
+    One(ProbePoint),
+}
+
+impl FromText for TracedFunction {
+    const EXPECTED: &'static str = "a function, or `*` for all";
+
+    fn from_text(text: &str) -> Result<TracedFunction, String> {
+        if text == "*" {
+            Ok(TracedFunction::All)
+        } else {
+            ProbePoint::from_text(text).map(TracedFunction::One)
+        }
+    }
+}
+
+from_text!(TracedFunction, {
+    "type": "string",
+    "pattern": "^(\\*|[A-Za-z0-9_.$:]+(\\+(0x)?[0-9A-Fa-f]+)?)$",
+    "examples": ["vfs_write", "*", "ext4:ext4_file_open"],
+});
 
 /// Selects the call_ops literal of a function: the 8 bytes before it that point to its ftrace_ops, on
 /// kernels with CALL_OPS.
@@ -250,6 +280,11 @@ impl JsonSchema for InstructionPatterns {
 }
 
 impl TextPlace {
+    /// Returns whether it is all of ftrace's records.
+    pub(crate) fn is_all_records(&self) -> bool {
+        matches!(self, TextPlace::FtraceSiteOf(FtraceSiteOf { ftrace_site: TracedFunction::All }))
+    }
+
     /// Returns the number of instructions of one place, if it does not depend on `is`.
     fn length(&self) -> Option<usize> {
         match self {
@@ -273,6 +308,21 @@ impl PatchedText {
         words.get(index).or_else(|| words.first().filter(|word| words.len() == 1 && word.is_relative()))
     }
 
+    fn check_all_records(&self) -> Result<(), (&'static str, &'static str)> {
+        if self.name.is_some() {
+            return Err(("as", "a name for all ftrace sites, expected one function"));
+        }
+        match &self.is {
+            Some(InstructionPatterns(words)) if !matches!(words[..], [InstructionPattern::Key { .. }]) => {
+                Err((
+                    "is",
+                    "an instruction of all ftrace sites, expected `enabled` or `disabled`, or no `is`",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the keys of the step against each other.
     pub(in crate::scenario) fn check(&self, path: &[PathSegment]) -> Result<(), Problem> {
         let problem =
@@ -285,6 +335,9 @@ impl PatchedText {
                     format!("`{key}` of `{}`, expected `text: {{ call_ops: … }}`", self.text.verb()),
                 );
             }
+        }
+        if self.text.is_all_records() {
+            return self.check_all_records().or_else(|(key, message)| problem(key, message.to_owned()));
         }
         if self.sites.is_some() && !matches!(self.text, TextPlace::KeySites(_)) {
             return problem(
@@ -386,6 +439,9 @@ mod tests {
         check("{ slot: f }, is: original", &["`original` or `unchanged` of `slot`"]);
         check("{ at: f }, ops: x", &["`ops` of `at`"]);
         check("{ at: f }, sites: 2", &["sites of `at`"]);
+        check("{ ftrace_site: f }, sites: 2", &["sites of `ftrace_site`"]);
+        check("{ ftrace_site: '*' }, is: [nop, nop]", &["expected `enabled` or `disabled`, or no `is`"]);
+        check("{ ftrace_site: '*' }, as: x", &["steps[0].as: a name for all ftrace sites"]);
     }
 
     #[test]
