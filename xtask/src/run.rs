@@ -187,7 +187,7 @@ impl Run {
             change.print_never_run(&directory, &lab.cache)?;
         }
         println!("{}\nresults: {}", summary(&results), directory.display());
-        if prepared.guest.plugin.is_some() {
+        if prepared.guest.measures {
             let show = called("cargo xtask lab coverage");
             let run = directory.display();
             println!("coverage: `{show} {run}`; `lab report` adds pages of the source to report.html");

@@ -45,9 +45,9 @@ use anyhow::Result;
 use std::path::Path;
 
 /// Takes the notes of a machine that has ended out of its `directory`, and writes what it ran `to` a file, given
-/// the modules that it loaded. Does nothing if it was not measured.
-pub(crate) fn keep(kernel: &Kernel, directory: &Path, loads: &[Load], to: &Path) -> Result<()> {
-    let Some(executed) = executed(directory)? else { return Ok(()) };
+/// the modules that it loaded. Without a file, only takes them. Does nothing if it was not measured.
+pub(crate) fn keep(kernel: &Kernel, directory: &Path, loads: &[Load], to: Option<&Path>) -> Result<()> {
+    let (Some(executed), Some(to)) = (executed(directory)?, to) else { return Ok(()) };
     let build_id = kernel.vmlinux().map_or(Ok(String::new()), |vmlinux| build_id(&vmlinux))?;
     let modules = loads.iter().map(|load| load.ran(&executed.blocks)).collect();
     Ran { build_id, code: executed.blocks.into_iter().collect(), lost: executed.lost, modules }.store(to)

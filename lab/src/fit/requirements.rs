@@ -73,7 +73,8 @@ fn missing_from_distribution_kernel(scenario: &Scenario, kernel: &Kernel) -> Opt
         return None;
     }
     let is_sample = |wanted: &ModuleRef| matches!(wanted, ModuleRef::Sample(_));
-    if scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash() {
+    let reads = scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash();
+    if reads || scenario.compares_executed() {
         return Some(WITHOUT_VMLINUX.to_owned());
     }
     if !scenario.selftests().is_empty() {

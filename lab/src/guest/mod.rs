@@ -75,8 +75,10 @@ pub struct Guest {
     pub userlands: Userlands,
     /// The kernel's selftests, built for a kernel when a scenario needs them.
     pub selftests: Selftests,
-    /// The plugin of QEMU that notes which code runs, if that is measured.
+    /// The plugin of QEMU that notes which code runs, if a scenario needs it.
     pub plugin: Option<PathBuf>,
+    /// Whether all machines have it.
+    pub measures: bool,
 }
 
 /// Builds the guest's part of the checkout.
@@ -96,8 +98,18 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
     let programs = Programs::new(lab, sources.join("programs"));
     let userlands = Userlands::new(lab, sources.join("userland"));
     let selftests = Selftests::new(lab, &sources.join("selftests"), &modules);
-    let plugin = None;
-    Ok(Guest { agent, initramfs, workloads, own_workloads, modules, programs, userlands, selftests, plugin })
+    Ok(Guest {
+        agent,
+        initramfs,
+        workloads,
+        own_workloads,
+        modules,
+        programs,
+        userlands,
+        selftests,
+        plugin: None,
+        measures: false,
+    })
 }
 
 /// The workload that mounts a userland with modules.

@@ -37,6 +37,9 @@ impl Subject<'_> {
         if self.scenario.attaches_crash() {
             fit_for_crash(&mut spec, self.kernel);
         }
+        if self.scenario.compares_executed() {
+            spec.plugin.clone_from(&self.guest.plugin);
+        }
         Ok(spec)
     }
 
@@ -147,7 +150,7 @@ pub(crate) fn restored_spec(kernel: &Kernel, guest: &Guest, hooks: bool) -> Resu
 
 impl MachineSpec {
     fn measured_by(self, guest: &Guest) -> MachineSpec {
-        MachineSpec { plugin: guest.plugin.clone(), ..self }
+        MachineSpec { plugin: guest.plugin.clone().filter(|_| guest.measures), ..self }
     }
 }
 

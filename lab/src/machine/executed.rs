@@ -57,6 +57,12 @@ pub(super) fn noted(directory: &Path) -> u64 {
     read.map_or(0, |()| u64::from_ne_bytes(count))
 }
 
+/// Returns the notes of a machine that runs.
+pub(super) fn so_far(directory: &Path) -> Result<Executed> {
+    let path = directory.join(NOTES);
+    parse(&read_used(&path)?).with_context(|| format!("`{}`", path.display()))
+}
+
 /// Takes the notes of a machine that has ended out of its directory; `None` if it made none.
 pub(crate) fn executed(directory: &Path) -> Result<Option<Executed>> {
     let path = directory.join(NOTES);

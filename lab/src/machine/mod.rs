@@ -28,7 +28,7 @@ pub use death::Death;
 pub use dump::VMCORE;
 #[doc(hidden)]
 pub use dump::mark_notes_complete;
-pub(crate) use executed::executed;
+pub(crate) use executed::{Executed, executed};
 pub(crate) use plugin::plugin;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
@@ -185,6 +185,14 @@ impl Machine {
     /// Returns the number of blocks of code that it has noted so far, see [`executed`]; 0 if it makes no notes.
     pub(crate) fn noted(&self) -> u64 {
         executed::noted(&self.directory)
+    }
+
+    /// Returns the blocks of code that it has noted so far.
+    ///
+    /// # Errors
+    /// It makes no notes.
+    pub(crate) fn executed_so_far(&self) -> Result<Executed> {
+        executed::so_far(&self.directory)
     }
 
     /// Returns QEMU's PID.

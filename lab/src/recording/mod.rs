@@ -12,6 +12,7 @@ mod crash;
 mod drain_cost;
 mod enabled;
 mod evidence;
+mod executed;
 mod facts;
 mod files;
 mod formats;
@@ -49,6 +50,7 @@ use crate::{
 use blocked::blocked_tasks;
 use captures::Captures;
 use crash::Crash;
+use executed::executed_calls;
 use files::Files;
 use inspect::backtrace;
 use leftovers::{Origins, State};
@@ -58,6 +60,7 @@ use programs::Programs;
 use refusal::mark_log;
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
@@ -66,6 +69,7 @@ use tape::Traced;
 pub(crate) use {
     drain_cost::{DrainCost, drain_cost},
     evidence::{KPROBE_PROFILE, hist_path},
+    executed::ExecutedCalls,
     kernel_text::stored_text,
     link::LOG_LIMIT,
 };
@@ -144,7 +148,9 @@ impl Recorder<'_> {
         let before = State::read(&mut self.traced.link)?;
         self.traced.keep(scenario);
         self.traced.start(&scenario.trace, self.directory)?;
+        let began = self.traced.link.machine.noted();
         let mut ended = self.steps(scenario, recording, stage);
+        let executed = began..self.traced.link.machine.noted();
         if scenario.dump && matches!(ended, Ok(()) | Err(Death::Deadline { .. })) {
             self.traced.link.machine.keep_memory()?;
         }
@@ -165,7 +171,7 @@ impl Recorder<'_> {
         }
         let during = if ended.is_ok() { "collecting the trace" } else { stage.as_str() }.to_owned();
         self.traced.link.limit(COLLECT_DEADLINE);
-        let collected = self.collect(scenario, &before, recording);
+        let collected = self.collect(scenario, &before, executed, recording);
         *stage = during;
         ended.and(collected)
     }
@@ -230,6 +236,7 @@ impl Recorder<'_> {
         &mut self,
         scenario: &Scenario,
         before: &State,
+        executed: Range<u64>,
         recording: &mut Recording,
     ) -> Result<(), Death> {
         let mut texts = BTreeMap::new();
@@ -244,6 +251,9 @@ impl Recorder<'_> {
         let files = link.files(&expanded(&scenario.evidence_files(), link.cpus()))?;
         recording.files.extend(files);
         let after = State::read(link)?;
+        if scenario.compares_executed() {
+            recording.files.extend([executed_calls(link, self.modules.kernel, executed)?]);
+        }
         let leftovers = before.leftovers(&after).into_iter();
         recording.leftovers = leftovers.map(|leftover| self.origins.find(leftover)).collect();
         recording.modules = after.modules();

@@ -38,6 +38,8 @@ pub struct Attempt<'a> {
     pub run: &'a Path,
 }
 
+const WITHOUT_NOTES: &str = "QEMU cannot note on this host which code runs";
+
 /// The result of [`fit::fit`]: whether a kernel and this host can run a scenario.
 pub(super) type Fitted<'a> = Result<Result<Cow<'a, Scenario>, Unfit>>;
 
@@ -66,6 +68,8 @@ impl Attempt<'_> {
             Ok(scenario) => self.guest.script_modules(scenario, kernel).ok().and_then(Result::err),
             Err(_) => None,
         };
+        let unmeasured = scenario.compares_executed() && self.guest.plugin.is_none();
+        let unbuildable = unbuildable.or_else(|| unmeasured.then(|| WITHOUT_NOTES.to_owned()));
         let unbuildable = unbuildable.map(Unfit::Unsupported);
         let conclusion = match (fitted, &unbuildable) {
             (Err(unfit @ Unfit::Unsupported(_)), _) | (_, Some(unfit)) => verdict_on(unfit).into(),
@@ -81,7 +85,8 @@ impl Attempt<'_> {
                         started += waiting.elapsed();
                         let (mut recording, binaries) = self.record(pristine, scenario, place.path());
                         let to = place.path().join(COVERAGE);
-                        if let Err(error) = coverage::keep(kernel, place.path(), &recording.loads, &to) {
+                        let to = self.guest.measures.then_some(to.as_path());
+                        if let Err(error) = coverage::keep(kernel, place.path(), &recording.loads, to) {
                             recording.notes.push(format!("the code that ran is not known: {error:#}"));
                         }
                         verdict::conclude(scenario, recording, place.path(), &binaries)

@@ -19,7 +19,9 @@ const NOTHING: &str = include_str!("empty.yaml");
 /// Boots each kernel and runs an empty scenario on it, once per kernel and lab; the directory `run` gets a copy
 /// of their coverage. Does nothing if coverage is not measured. Scenarios may run at the same time.
 pub(super) fn measure(prepared: &Prepared, run: &Path) -> Result<()> {
-    let Some(plugin) = &prepared.guest.plugin else { return Ok(()) };
+    let Some(plugin) = prepared.guest.plugin.as_ref().filter(|_| prepared.guest.measures) else {
+        return Ok(());
+    };
     for kernel in &prepared.kernels {
         let spec = machine_spec(kernel, &prepared.guest)?;
         let key = KeyBuilder::default()
@@ -47,7 +49,7 @@ fn boot(kernel: &Kernel, spec: &MachineSpec, to: &Path) -> Result<()> {
     let place = partial(to.parent().unwrap_or(to))?;
     let _share = HostShare::wait(false);
     drop(Machine::boot(spec, place.path(), BOOT_DEADLINE)?);
-    coverage::keep(kernel, place.path(), &[], to)
+    coverage::keep(kernel, place.path(), &[], Some(to))
 }
 
 fn empty(prepared: &Prepared, kernel: &Kernel, to: &Path) -> Result<()> {

@@ -31,6 +31,7 @@ use crate::{
     machine::{self, Snapshots},
     progress::Progress,
     results::{self, Results, RunDirectory, Times},
+    scenario::Scenario,
 };
 use anyhow::{Result, bail};
 use schedule::Rounds;
@@ -126,8 +127,10 @@ pub fn kernels(lab: &Lab, names: &[String], tree: Option<&Path>) -> Result<Vec<K
 /// Builds what is not built yet, given the kernels of the selection.
 pub fn prepare_on(lab: &Lab, options: &Options, kernels: Vec<Kernel>) -> Result<Prepared> {
     let mut guest = guest::build(lab)?;
-    if options.coverage {
+    let mut scenarios = options.selection.scenarios.iter().map(|(_, scenario)| scenario);
+    if options.coverage || scenarios.any(Scenario::compares_executed) {
         guest.plugin = machine::plugin(lab)?;
+        guest.measures = options.coverage && guest.plugin.is_some();
     }
     let snapshots = Snapshots::new(lab)?;
     kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, &lab.progress));

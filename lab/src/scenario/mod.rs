@@ -30,7 +30,7 @@ pub(crate) use events::{WORKLOADS, fetch};
 pub(crate) use expand::means_the_same;
 pub use expand::stand_alone;
 pub use expect::{
-    Bind, Condition, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelLog,
+    Bind, Condition, Count, EventMatch, Executed, Expectation, Graph, GraphCall, Hist, HistEntry, KernelLog,
     KernelText, Latency, LinePattern, MatchesOutput, Never, Pairs, Same, Sequence, SequenceStep, Set, Stack,
     Stats, Values,
 };
@@ -309,6 +309,11 @@ impl Scenario {
     /// Returns whether an expectation compares the kernel's own text of the trace.
     pub fn compares_kernel_text(&self) -> bool {
         self.expect.iter().any(|item| matches!(item.value, Expectation::KernelText(_)))
+    }
+
+    /// Returns whether an expectation compares the trace with what QEMU executed.
+    pub fn compares_executed(&self) -> bool {
+        self.expect.iter().any(|item| matches!(item.value, Expectation::Executed(_)))
     }
 
     /// Returns whether crash is attached to the running guest.

@@ -4,6 +4,7 @@ use super::{
     agreement::Agreement,
     count::Counting,
     counters::{Counters, Histogram, LogCheck},
+    executed::Tracing,
     finding::{EndState, Evaluate},
     graph::Trees,
     kernel_text::TextCheck,
@@ -184,5 +185,6 @@ fn evaluator(scenario: &Scenario, expectation: &Expectation) -> Box<dyn Evaluate
         Expectation::Stats(stats) => Box::new(Counters { stats: stats.clone() }),
         Expectation::KernelLog(check) => Box::new(LogCheck(check.clone())),
         Expectation::KernelText(text) => Box::new(TextCheck(text.clone())),
+        Expectation::Executed(executed) => Box::new(Tracing::new(executed)),
     }
 }

@@ -11,6 +11,7 @@ mod conclude;
 mod count;
 mod counters;
 mod evaluate;
+mod executed;
 mod filter;
 mod finding;
 mod graph;

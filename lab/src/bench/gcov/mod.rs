@@ -42,6 +42,7 @@ const DIFFERENCES: &str = "gcov/differences.txt";
 pub fn gcov(lab: &Lab, scenarios: &[(ScenarioFile, Scenario)], results: &Path) -> Result<Figures> {
     let mut guest = guest::build(lab)?;
     guest.plugin = plugin(lab)?;
+    guest.measures = true;
     ensure!(guest.plugin.is_some(), "this host cannot measure which code runs");
     let kernel = kernel::build(lab, KERNEL, None)?;
     let roots = vec![kernel.directory.clone(), kernel.source.clone()];

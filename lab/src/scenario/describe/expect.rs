@@ -2,7 +2,7 @@
 
 use super::{Describe, add, code, condition, list};
 use crate::scenario::{
-    Amount, Count, EventMatch, Expectation, Graph, GraphCall, Hist, HistEntry, KernelText, Latency,
+    Amount, Count, EventMatch, Executed, Expectation, Graph, GraphCall, Hist, HistEntry, KernelText, Latency,
     MatchesOutput, Never, Pairs, Sequence, SequenceStep, Set, Stack, Stats, Switch, Timespan, Values,
 };
 
@@ -23,6 +23,7 @@ impl Describe for Expectation {
             Expectation::KernelLog(it) => format!("the kernel log {}", it.describe()),
             Expectation::MatchesOutput(it) => it.describe(),
             Expectation::KernelText(it) => it.describe(),
+            Expectation::Executed(it) => it.describe(),
         }
     }
 }
@@ -253,6 +254,14 @@ impl Describe for MatchesOutput {
             condition(only.as_ref()),
             code(groups)
         )
+    }
+}
+
+impl Describe for Executed {
+    fn describe(&self) -> String {
+        let Executed { functions, except } = self;
+        let except = if except.is_empty() { String::new() } else { format!(", except {}", code(except)) };
+        format!("{functions} functions ran while the steps did, all of them in the trace{except}")
     }
 }
 

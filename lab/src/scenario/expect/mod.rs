@@ -3,6 +3,7 @@
 pub(super) mod bind;
 pub(crate) mod comparison;
 pub(crate) mod condition;
+pub(super) mod executed;
 pub(super) mod graph;
 pub(super) mod kernel_text;
 pub(super) mod matches_output;
@@ -10,6 +11,7 @@ pub(super) mod sequence;
 
 pub use bind::{Bind, Same};
 pub use condition::Condition;
+pub use executed::Executed;
 pub use graph::{Graph, GraphCall};
 pub use kernel_text::KernelText;
 pub use matches_output::{LinePattern, MatchesOutput};
@@ -56,6 +58,8 @@ one_keyed! {
         "matches_output" => MatchesOutput,
         /// `{ kernel_text: { options: { sym-offset: on } } }`
         "kernel_text" => KernelText,
+        /// `{ executed: { functions: { at_least: 300 }, except: [ftrace_stub_graph] } }`
+        "executed" => Executed,
     }
 }
 
@@ -89,7 +93,10 @@ impl Expectation {
             Expectation::Stack(stack) => vec![&stack.event],
             Expectation::Stats(stats) => stats.event.iter().collect(),
             Expectation::MatchesOutput(agrees) => agrees.events.iter().collect(),
-            Expectation::Graph(_) | Expectation::KernelLog(_) | Expectation::KernelText(_) => Vec::new(),
+            Expectation::Graph(_)
+            | Expectation::KernelLog(_)
+            | Expectation::KernelText(_)
+            | Expectation::Executed(_) => Vec::new(),
         }
     }
 
