@@ -76,8 +76,8 @@ pub(super) fn executed_calls(
         numbered.map(|(_, block)| block.clone()).collect()
     };
     let (in_steps, outside) = (ran(true), ran(false));
-    let mut found = ExecutedCalls::default();
-    found.all = calls.first().copied().unwrap_or(0)..calls.last().map_or(0, |last| last + INSTRUCTION);
+    let all = calls.first().copied().unwrap_or(0)..calls.last().map_or(0, |last| last + INSTRUCTION);
+    let mut found = ExecutedCalls { all, ..ExecutedCalls::default() };
     for call in calls {
         if in_steps.contains(call) {
             found.in_steps.insert(call);
