@@ -72,7 +72,7 @@ pub(crate) struct Module {
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
     /// Write the scenarios to this directory instead of running them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "wanted")]
     eject: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) json: Json,
