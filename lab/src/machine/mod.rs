@@ -29,7 +29,7 @@ pub use dump::VMCORE;
 #[doc(hidden)]
 pub use dump::mark_notes_complete;
 pub(crate) use executed::{Executed, executed};
-pub(crate) use plugin::plugin;
+pub(crate) use plugin::measured;
 pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};

@@ -3,8 +3,9 @@
 use super::{Accelerator, qemu};
 use crate::{
     context::Lab,
-    guest::{Package, host_cargo_build, host_toolchain},
+    guest::{Guest, Package, host_cargo_build, host_toolchain},
     host::process::Tool,
+    scenario::Scenario,
 };
 use anyhow::Result;
 use std::path::PathBuf;
@@ -21,8 +22,22 @@ const VERSION_2: &str = "QEMU_PLUGIN_VERSION_2";
 /// The major version of that QEMU.
 const WITHOUT_VERSION_1: u32 = 9;
 
+/// Gives the machines of a guest the plugin: all of them, or those of the scenarios that need it.
+pub(crate) fn measured<'a>(
+    lab: &Lab,
+    guest: Guest,
+    all: bool,
+    scenarios: impl IntoIterator<Item = &'a Scenario>,
+) -> Result<Guest> {
+    if !all && !scenarios.into_iter().any(Scenario::compares_executed) {
+        return Ok(guest);
+    }
+    let plugin = plugin(lab)?;
+    Ok(Guest { measures: all && plugin.is_some(), plugin, ..guest })
+}
+
 /// Returns the plugin. If machines of this host cannot have it, prints why and returns `None`.
-pub(crate) fn plugin(lab: &Lab) -> Result<Option<PathBuf>> {
+fn plugin(lab: &Lab) -> Result<Option<PathBuf>> {
     let refuse = |why: &str| {
         lab.progress.line(format!("warning: the code that runs is not measured: {why}"));
         Ok(None)

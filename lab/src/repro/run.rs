@@ -8,7 +8,7 @@ use crate::{
     guest,
     host::{interrupt, whole::locked_file},
     kernel::{self, Kernel, KernelSpec},
-    machine::Snapshots,
+    machine::{Snapshots, measured},
     progress::Progress,
     reproducer::{Broken, ExternalFile, Failure, MODULES, Origin, Reproducer, check_trust},
     results::{Results, ScenarioResult, Status},
@@ -62,11 +62,12 @@ impl Ready {
         };
         // A known bug counts as a failure here.
         kernel.spec.bugs.clear();
-        let guest = guest::build_beside(lab, &place.path().join("guest"))?;
         let snapshots = Snapshots::new(lab)?;
         let path = place.path().join(SCENARIO);
         fs::write(&path, &reproducer.scenario)?;
         let scenario = reproducer.scenario(&path)?;
+        let guest = guest::build_beside(lab, &place.path().join("guest"))?;
+        let guest = measured(lab, guest, false, [&scenario])?;
         let found = ScenarioFile { name: reproducer.name.clone(), path };
         let mut prepared = Prepared { kernels: Vec::new(), guest, snapshots, lab: lab.clone() };
         prepared.replace_kernels(kernel, &lab.progress);

@@ -31,7 +31,6 @@ use crate::{
     machine::{self, Snapshots},
     progress::Progress,
     results::{self, Results, RunDirectory, Times},
-    scenario::Scenario,
 };
 use anyhow::{Result, bail};
 use schedule::Rounds;
@@ -126,15 +125,11 @@ pub fn kernels(lab: &Lab, names: &[String], tree: Option<&Path>) -> Result<Vec<K
 
 /// Builds what is not built yet, given the kernels of the selection.
 pub fn prepare_on(lab: &Lab, options: &Options, kernels: Vec<Kernel>) -> Result<Prepared> {
-    let mut guest = guest::build(lab)?;
-    let mut scenarios = options.selection.scenarios.iter().map(|(_, scenario)| scenario);
-    if options.coverage || scenarios.any(Scenario::compares_executed) {
-        guest.plugin = machine::plugin(lab)?;
-        guest.measures = options.coverage && guest.plugin.is_some();
-    }
+    let scenarios = || options.selection.scenarios.iter().map(|(_, scenario)| scenario);
+    let guest = machine::measured(lab, guest::build(lab)?, options.coverage, scenarios())?;
     let snapshots = Snapshots::new(lab)?;
     kernels.iter().for_each(|kernel| symbols::learn(kernel, &guest, &snapshots, &lab.progress));
-    fit::prepare_host(lab, options.selection.scenarios.iter().map(|(_, scenario)| scenario));
+    fit::prepare_host(lab, scenarios());
     Ok(Prepared { kernels, guest, snapshots, lab: lab.clone() })
 }
 

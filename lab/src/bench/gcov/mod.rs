@@ -15,7 +15,7 @@ use crate::{
     guest::{self, Guest},
     host::interrupt,
     kernel::{self, Kernel},
-    machine::{Death, Machine, Snapshots, Subject, executed, plugin},
+    machine::{Death, Machine, Snapshots, Subject, executed, measured},
     recording,
     scenario::{Scenario, ScenarioFile},
 };
@@ -40,10 +40,8 @@ const DIFFERENCES: &str = "gcov/differences.txt";
 /// # Errors
 /// The host cannot measure which code runs, or no scenario could be compared.
 pub fn gcov(lab: &Lab, scenarios: &[(ScenarioFile, Scenario)], results: &Path) -> Result<Figures> {
-    let mut guest = guest::build(lab)?;
-    guest.plugin = plugin(lab)?;
-    guest.measures = true;
-    ensure!(guest.plugin.is_some(), "this host cannot measure which code runs");
+    let guest = measured(lab, guest::build(lab)?, true, None)?;
+    ensure!(guest.measures, "this host cannot measure which code runs");
     let kernel = kernel::build(lab, KERNEL, None)?;
     let roots = vec![kernel.directory.clone(), kernel.source.clone()];
     let vmlinux = kernel.vmlinux().context("the kernel has no vmlinux")?;
