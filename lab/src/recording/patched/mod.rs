@@ -210,14 +210,20 @@ impl TextReader {
 
     /// Says at which site no kprobe is registered, if there is one.
     fn missing_kprobe(&self, link: &mut Link<'_>, sites: &[Site]) -> Result<Option<String>, Death> {
-        let list = link.files(&[KPROBES.to_owned()])?.remove(KPROBES).unwrap_or_default();
-        let listed = |address: u64| {
-            let first = |line: &str| u64::from_str_radix(line.split_whitespace().next()?, 16).ok();
-            list.lines().any(|line| first(line) == Some(address))
-        };
-        let missing = sites.iter().find(|site| !listed(site.address));
+        let registered = kprobes(link)?;
+        let missing = sites.iter().find(|site| !registered.contains_key(&site.address));
         Ok(missing.map(|site| format!("no kprobe is registered at {}", self.texts.name(site.address))))
     }
+}
+
+/// Returns the addresses of all kprobes, and whether each is armed.
+fn kprobes(link: &mut Link<'_>) -> Result<BTreeMap<u64, bool>, Death> {
+    let list = link.files(&[KPROBES.to_owned()])?.remove(KPROBES).unwrap_or_default();
+    let kprobe = |line: &str| {
+        let address = u64::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
+        Some((address, !line.contains("[DISABLED]")))
+    };
+    Ok(list.lines().filter_map(kprobe).collect())
 }
 
 /// Checks that the running kernel has the jump entries of its vmlinux. Otherwise vmlinux does not describe

@@ -2,9 +2,9 @@
 //! must be as its record says.
 
 use super::{
-    Difference, KPROBES, Reading, SHOWN_MAX, TextReader,
+    Difference, Reading, SHOWN_MAX, TextReader,
     compare::Expected,
-    differences,
+    differences, kprobes,
     listing::listing,
     memory::{instructions, memory, pointer},
 };
@@ -71,9 +71,9 @@ impl Record {
     }
 
     /// Returns the instructions of its site, with their addresses.
-    fn expected(&self, targets: &Targets, kprobes: &BTreeSet<u64>) -> [(u64, Expected); 2] {
+    fn expected(&self, targets: &Targets, kprobes: &BTreeMap<u64, bool>) -> [(u64, Expected); 2] {
         let first = self.call - INSTRUCTION;
-        let saves = if kprobes.contains(&first) { arm64::brk(KPROBE) } else { SAVE_RETURN };
+        let saves = if kprobes.get(&first) == Some(&true) { arm64::brk(KPROBE) } else { SAVE_RETURN };
         let target = if self.is(REGS_ENABLED) { targets.regs_caller } else { targets.caller };
         let call = match self.is(ENABLED) {
             false => Expected::Exactly(arm64::NOP),
@@ -263,13 +263,6 @@ fn word_at(bytes: &[u8], offset: u64) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Returns the addresses of kprobes that are armed.
-fn kprobes(link: &mut Link<'_>) -> Result<BTreeSet<u64>, Death> {
-    let list = link.files(&[KPROBES.to_owned()])?.remove(KPROBES).unwrap_or_default();
-    let armed = list.lines().filter(|line| !line.contains("[DISABLED]"));
-    Ok(armed.filter_map(|line| u64::from_str_radix(line.split_whitespace().next()?, 16).ok()).collect())
-}
-
 /// Returns the first lines, and how many there are more.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(SHOWN_MAX);
@@ -293,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_site_is_as_its_record_says() {
-        let check = |flags, probed: bool, expect: [Expected; 2]| {
-            let kprobes = BTreeSet::from_iter(probed.then_some(CALL - 4));
+        let check = |flags, armed: bool, expect: [Expected; 2]| {
+            let kprobes = BTreeMap::from([(CALL - 4, armed)]);
             let found = Record { call: CALL, flags }.expected(&targets(), &kprobes);
             assert_eq!(found.map(|(_, expected)| expected), expect, "{flags:#x}");
         };
