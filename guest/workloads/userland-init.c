@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The init of an initramfs for kernels that mount a userland with modules: loads
- * the modules in /boot in the order of their names, mounts the root filesystem of
- * the kernel command line read-only, and becomes its init. The kernel itself does
- * this if 9p is built in.
+ * The init of an initramfs for kernels that cannot mount a userland themselves,
+ * since 9p is a module or, before 5.15, since they have no block layer: loads the
+ * modules in /boot in the order of their names, mounts the root filesystem of the
+ * kernel command line read-only, and becomes its init.
  */
 #include <dirent.h>
 #include <err.h>

@@ -62,17 +62,20 @@ impl ExecutedCalls {
 }
 
 /// Returns what is stored about the functions that the guest executed, given the numbers of blocks that it
-/// had noted before and after the steps.
+/// had noted before and after the steps. If not all blocks fit the notes, nothing is.
 pub(super) fn executed_calls(
     link: &Link<'_>,
     kernel: &Kernel,
     steps: Range<u64>,
-) -> Result<(String, String), Death> {
-    let blocks = link.machine.executed_so_far().map_err(Death::Lab)?;
+) -> Result<Option<(String, String)>, Death> {
+    let executed = link.machine.executed_so_far().map_err(Death::Lab)?;
+    if executed.lost > 0 {
+        return Ok(None);
+    }
     let calls = calls(kernel).map_err(Death::Lab)?;
     let during = |number: u64| steps.contains(&number);
     let ran = |wanted: bool| -> Ranges {
-        let numbered = (0..).zip(&blocks.blocks).filter(|(number, _)| during(*number) == wanted);
+        let numbered = (0..).zip(&executed.blocks).filter(|(number, _)| during(*number) == wanted);
         numbered.map(|(_, block)| block.clone()).collect()
     };
     let (in_steps, outside) = (ran(true), ran(false));
@@ -85,7 +88,7 @@ pub(super) fn executed_calls(
             found.outside.insert(call);
         }
     }
-    Ok(found.to_file())
+    Ok(Some(found.to_file()))
 }
 
 /// Returns the addresses of the calls in vmlinux, sorted.

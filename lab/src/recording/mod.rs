@@ -252,7 +252,7 @@ impl Recorder<'_> {
         recording.files.extend(files);
         let after = State::read(link)?;
         if scenario.compares_executed() {
-            recording.files.extend([executed_calls(link, self.modules.kernel, executed)?]);
+            recording.files.extend(executed_calls(link, self.modules.kernel, executed)?);
         }
         let leftovers = before.leftovers(&after).into_iter();
         recording.leftovers = leftovers.map(|leftover| self.origins.find(leftover)).collect();
