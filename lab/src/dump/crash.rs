@@ -11,14 +11,17 @@ use super::{
 };
 use crate::{
     context::Lab,
-    guest, kernel,
+    guest,
+    kernel::{self, build_id, text::map},
     machine::{Machine, VMLINUX, boot_userland, machine_spec},
     scenario::UserlandSpec,
 };
 use anyhow::{Context, Error, Result, bail};
 use fs_err as fs;
+use memchr::memmem;
 use protocol::{Reply, Request};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -43,6 +46,12 @@ const COMMIT_LENGTH: u64 = (1 << 20) - 1;
 
 /// The size in bytes of a sub-buffer's header: its timestamp and its commit field.
 const HEADER: usize = 16;
+
+/// The header of an ELF note with a build ID: the sizes of its name and of the ID, its type, its name.
+const BUILD_ID_NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+
+/// The size in bytes of a build ID.
+const BUILD_ID_SIZE: usize = 20;
 
 /// The answers of crash about a dump.
 #[derive(Debug)]
@@ -79,24 +88,34 @@ pub fn by_crash(lab: &Lab, found: &FoundDump) -> Result<CrashReport> {
 }
 
 /// Returns the files to share: dump, kernel and modules. Of several builds of a module for kernels of this
-/// release, the newest.
+/// release, the one whose build ID is in the dumped memory, else the newest.
 fn shared(found: &FoundDump, release: &str) -> Result<Vec<(String, PathBuf)>> {
     let dump = &found.dump;
     let mut shared =
         vec![(VMCORE.to_owned(), dump.vmcore.clone()), (VMLINUX.to_owned(), dump.vmlinux.clone())];
     let vermagic = format!("vermagic={release} ");
+    let loaded = build_ids(&map(&dump.vmcore)?);
     for (name, paths) in &dump.modules {
-        let mut newest = None;
+        let mut best = None;
         for path in paths {
-            let built = path.metadata()?.modified()?;
-            let is_newer = newest.is_none_or(|(newest, _)| built > newest);
-            if is_newer && memchr::memmem::find(&fs::read(path)?, vermagic.as_bytes()).is_some() {
-                newest = Some((built, path));
+            if memmem::find(&fs::read(path)?, vermagic.as_bytes()).is_none() {
+                continue;
+            }
+            let is_loaded = build_id(path).is_ok_and(|id| loaded.contains(&id));
+            let rank = (is_loaded, path.metadata()?.modified()?);
+            if best.is_none_or(|(highest, _)| rank > highest) {
+                best = Some((rank, path));
             }
         }
-        shared.extend(newest.map(|(_, path)| (format!("{name}.ko"), path.clone())));
+        shared.extend(best.map(|(_, path)| (format!("{name}.ko"), path.clone())));
     }
     Ok(shared)
+}
+
+/// Returns the build IDs whose ELF notes are in memory, as those of loaded modules are.
+fn build_ids(memory: &[u8]) -> BTreeSet<String> {
+    let ids = memmem::find_iter(memory, BUILD_ID_NOTE).map(|at| at + BUILD_ID_NOTE.len());
+    ids.filter_map(|at| memory.get(at..at + BUILD_ID_SIZE)).map(crate::words::hex).collect()
 }
 
 /// Returns an empty ring buffer with the formats of this kernel, from a guest that runs it.
@@ -276,6 +295,13 @@ mod tests {
         check("page", None);
         assert_eq!(words("ffff000001a2b3c0:  0000000000000001 ff00000000000000\n").len(), 16);
         assert!(words("rd: invalid address\n").is_empty());
+    }
+
+    #[test]
+    fn build_ids_are_found_in_memory() {
+        let note = [BUILD_ID_NOTE, &[0xab; BUILD_ID_SIZE]].concat();
+        let memory = [b"before".as_slice(), &note, b"between", &note[..note.len() - 1]].concat();
+        assert_eq!(build_ids(&memory), BTreeSet::from(["ab".repeat(BUILD_ID_SIZE)]));
     }
 
     #[test]

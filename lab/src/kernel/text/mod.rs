@@ -320,11 +320,11 @@ fn is_code(section: &object::Section<'_, '_>) -> bool {
     sh_flags.contains(elf::SHF_EXECINSTR)
 }
 
-/// Maps a file of a build.
+/// Maps a file of a build, or a dump.
 pub(crate) fn map(path: &Path) -> Result<Mmap> {
     let file = File::open(path)?;
-    // SAFETY: the file belongs to a finished build in the cache, which is replaced as a whole and not
-    // written to; were it truncated anyway, this process would die of SIGBUS and corrupt nothing.
+    // SAFETY: finished builds in the cache are replaced as a whole, and nothing writes to a dump once its
+    // guest is gone; were the file truncated anyway, this process would die of SIGBUS and corrupt nothing.
     unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map `{}`", path.display()))
 }
 
