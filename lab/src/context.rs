@@ -17,13 +17,15 @@ pub struct Lab {
     pub cache: Cache,
     /// Shows the progress of long tasks.
     pub progress: Progress,
+    /// Whether host packages that turn out to be missing may be installed.
+    pub may_install: bool,
 }
 
 impl Lab {
     /// Opens the checkout at `root` with the cache that the environment names. Progress goes to stderr.
     pub fn open(root: impl Into<PathBuf>) -> Result<Lab> {
         let progress = Progress::new();
-        Ok(Lab { root: root.into(), cache: Cache::open(&progress)?, progress })
+        Ok(Lab { root: root.into(), cache: Cache::open(&progress)?, progress, may_install: false })
     }
 
     /// Returns this lab with the checkout at `root` instead.

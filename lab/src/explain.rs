@@ -57,7 +57,7 @@ fn supported(scenario: &Scenario, kernel: &Kernel) -> Result<String> {
         false => format!("{} ({})", kernel.name, kernel.version),
     };
     let versions = scenario.requires.kernel.iter().map(|versions| format!("kernel {versions}"));
-    let config = scenario.requires.config.iter().map(|symbol| format!("CONFIG_{}", symbol.as_str()));
+    let config = scenario.requires.config.iter().map(ToString::to_string);
     let required: Vec<_> = versions.chain(config).collect();
     let requires = match required.is_empty() {
         true => "no requirements".to_owned(),

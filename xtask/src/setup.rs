@@ -37,7 +37,8 @@ impl Setup {
         if let Some(gap) = confine::gap()? {
             progress.line(format!("warning: {gap}"));
         }
-        Ok(Lab { root: root().to_owned(), cache: Cache::open(&progress)?, progress })
+        let cache = Cache::open(&progress)?;
+        Ok(Lab { root: root().to_owned(), cache, progress, may_install: self.may_install() })
     }
 
     /// Like [`Setup::ensure`] for runs, if crash attaches to a guest: also installs the gdb that makes the index

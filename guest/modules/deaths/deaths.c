@@ -191,7 +191,7 @@ static noinline void deaths_shift(void)
 	unsigned int bits = 40;
 
 	OPTIMIZER_HIDE_VAR(bits);
-	word <<= bits;
+	WRITE_ONCE(word, READ_ONCE(word) << bits);
 }
 
 /* Its second instruction is the one that ftrace patches. */

@@ -37,7 +37,7 @@ void edges_show(struct seq_file *out);
 			     "insn_" #name ":\n"			\
 			     "	" instruction "\n"			\
 			     "	mov	%0, #2\n"			\
-			     "9:\n"					\
+			     "9:	hint	#36\n" /* bti j */		\
 			     : "=&r" (result)				\
 			     : "r" (x)					\
 			     : "cc", "x9", "memory");			\

@@ -110,10 +110,10 @@ static struct ftrace_ops hook = {
 	.flags = RACE_FL_RECURSION,
 };
 
-/* Returns the address that ftrace patches: after the first instruction. */
+/* Returns the address that ftrace patches: after the first instruction, and a BTI before it. */
 static unsigned long site_of(void *function)
 {
-	return (unsigned long)function + 4;
+	return (unsigned long)function + (IS_ENABLED(CONFIG_ARM64_BTI_KERNEL) ? 8 : 4);
 }
 
 /*

@@ -51,8 +51,8 @@ static void note(char *notes, size_t size, const char *text)
 	spin_unlock_irqrestore(&notes_lock, flags);
 }
 
-/* The arguments of the tracepoint follow, but are not used. */
-static void call(void *data)
+/* With CFI, its type must be that of the probes of task_rename. */
+static void call(void *data, struct task_struct *task, const char *name)
 {
 	const char text[] = { *(const char *)data, '\0' };
 

@@ -32,10 +32,11 @@ pub(super) fn unmet_requirement(scenario: &Scenario, kernel: &Kernel) -> Option<
     if let Some(reason) = event_support::unmet(&scenario.trace, &kernel.version, kernel.config()) {
         return Some(reason);
     }
-    let of_bootconfig = scenario.bootconfig.as_ref().map(|_| "BOOT_CONFIG");
-    let mut config = requires.config.iter().map(|symbol| symbol.as_str()).chain(of_bootconfig);
-    let missing = config.find(|symbol| !kernel.config().is_set(symbol))?;
-    Some(format!("CONFIG_{missing} is not set in this kernel"))
+    let of_bootconfig = scenario.bootconfig.as_ref().map(|_| ("BOOT_CONFIG", true));
+    let required = requires.config.iter().map(|required| (required.symbol.as_str(), required.set));
+    let (symbol, set) =
+        required.chain(of_bootconfig).find(|(symbol, set)| kernel.config().is_set(symbol) != *set)?;
+    Some(format!("CONFIG_{symbol} is {}set in this kernel", if set { "not " } else { "" }))
 }
 
 /// Returns why this kernel cannot load or unload the modules of a scenario.

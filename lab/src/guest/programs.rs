@@ -110,7 +110,8 @@ mod tests {
     fn a_program_that_is_not_there_is_named() {
         let place = tempfile::tempdir().unwrap();
         let cache = Cache::at(place.path().join("cache")).unwrap();
-        let lab = Lab { root: place.path().to_owned(), cache, progress: Progress::silent() };
+        let lab =
+            Lab { root: place.path().to_owned(), cache, progress: Progress::silent(), may_install: false };
         let programs = Programs::new(&lab, place.path().to_owned());
         let name = ProgramName::from_text("none").unwrap();
         let error = programs.build(&name, &[], place.path()).unwrap_err();

@@ -75,7 +75,7 @@ fn of_source(lab: &Lab, spec: KernelSpec, wanted: &SourceSpec) -> Result<Kernel>
     let source = patches::obtain(lab, wanted, &patches)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(&lab.root, &spec.fragments, &source.version)?;
-    let toolchain = toolchain::versions(&lab.cache)?;
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
     let key = key(name, &source.key, &source.version, &asked, &toolchain);
     let place = if source.headers.is_some() {
         let tree = source.directory.as_os_str().as_encoded_bytes();
@@ -120,7 +120,8 @@ pub fn identify(lab: &Lab, name: &str) -> Result<Identity> {
     let source = patches::identify(lab, &spec.source, &patches)
         .with_context(|| format!("cannot determine the source of the kernel `{name}`"))?;
     let asked = config::ask(&lab.root, &spec.fragments, &source.version)?;
-    let key = key(name, &source.key, &source.version, &asked, &toolchain::versions(&lab.cache)?);
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let key = key(name, &source.key, &source.version, &asked, &toolchain);
     Ok(identity(key, Some(source.key)))
 }
 

@@ -49,7 +49,12 @@ impl Checkout {
     fn new() -> Checkout {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path().join("cache")).unwrap();
-        let lab = Lab { root: directory.path().to_owned(), cache, progress: Progress::silent() };
+        let lab = Lab {
+            root: directory.path().to_owned(),
+            cache,
+            progress: Progress::silent(),
+            may_install: false,
+        };
         let checkout = Checkout { directory, lab };
         for name in ["kernels", "linux"] {
             fs::create_dir(checkout.path(name)).unwrap();

@@ -270,7 +270,7 @@ impl Build<'_> {
     fn make_tool(&self) -> Tool {
         let (source, output) = (&self.source.directory, self.directory());
         let reach = Reach::new(&output).reading([source, &self.place]);
-        make(source, reach).arg(output_argument(&output))
+        make(self.spec.compiler, source, reach).arg(output_argument(&output))
     }
 
     /// Runs make and returns the number of objects it compiled.

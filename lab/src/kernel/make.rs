@@ -1,6 +1,6 @@
 //! kbuild's make: its arguments, its progress, and its errors.
 
-use super::toolchain::PREFIX;
+use super::compiler::Compiler;
 use crate::{
     host::{confine::Reach, outage::DISK_FULL, process::Tool},
     progress::Task,
@@ -13,8 +13,9 @@ use std::{
 
 /// Returns make for arm64 in `directory`, a source tree or a build directory, confined to `reach`, with
 /// identical output for identical input.
-pub(super) fn make(directory: &Path, reach: Reach) -> Tool {
-    Tool::new("make").confined(reach).arg("-C").arg(directory).arg("ARCH=arm64").args(toolchain()).args([
+pub(super) fn make(compiler: Compiler, directory: &Path, reach: Reach) -> Tool {
+    let make = Tool::new("make").confined(reach).arg("-C").arg(directory).arg("ARCH=arm64");
+    make.args(compiler.arguments()).args([
         "KBUILD_BUILD_TIMESTAMP=1970-01-01 00:00:00 UTC",
         "KBUILD_BUILD_USER=ftrace-lab",
         "KBUILD_BUILD_HOST=ftrace-lab",
@@ -22,17 +23,6 @@ pub(super) fn make(directory: &Path, reach: Reach) -> Tool {
         // Set, even to nothing, it keeps kbuild from appending `+` to the version of a git tree.
         "LOCALVERSION=",
     ])
-}
-
-/// Returns the arguments of make that select the toolchain.
-pub(super) fn toolchain() -> [String; 3] {
-    [
-        format!("CROSS_COMPILE={PREFIX}"),
-        // Headers of a distribution name a version of it, which the host may not have.
-        format!("CC={PREFIX}gcc"),
-        // No kernel here contains Rust, but kconfig would record the version of any rustc.
-        "RUSTC=no-rustc".to_owned(),
-    ]
 }
 
 /// Reads make's log while it is written.

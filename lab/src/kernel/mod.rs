@@ -1,8 +1,8 @@
 //! `kernels/NAME.yaml` → [`Kernel`]: its source, its configuration, its build.
 //!
 //! Imports of these files go one way, apart from `Kernel` itself. From below: `small_file`, `version`,
-//! `spec`; the source by `source_tree`, `working_tree`, `resolved`, `source`, `patches`; descriptions by
-//! `bugs`, `catalog`, `choose`; the build by `config`, `kconfig`, `toolchain`, `make`, `lists`, `stamp`,
+//! `config`, `kconfig`, `compiler`, `spec`; the source by `source_tree`, `working_tree`, `resolved`, `source`, `patches`; descriptions by
+//! `bugs`, `catalog`, `choose`; the build by `toolchain`, `make`, `lists`, `stamp`,
 //! `kbuild`, or `distribution` for a distribution kernel; `build`, which decides between the two; and
 //! `working_copy`.
 
@@ -10,6 +10,7 @@ mod bugs;
 mod build;
 mod catalog;
 mod choose;
+mod compiler;
 mod config;
 mod distribution;
 mod found_build;
@@ -38,6 +39,7 @@ mod working_tree;
 pub use build::{Identity, build, build_exactly, build_spec, exact_version, forget_source, identify};
 pub use catalog::list;
 pub use choose::{choose, named_version};
+pub use compiler::Compiler;
 pub use config::Config;
 #[doc(hidden)]
 pub use config::ask as requested_symbols;
@@ -228,15 +230,21 @@ impl Kernel {
         Ok(self.modules()?.into_iter().find(|path| module_name(path) == name.replace('-', "_")))
     }
 
-    /// Returns make as this kernel was built with, run in a directory of its source, to build something
-    /// that is not part of the kernel. It can only write to the directory of `reach`.
+    /// Returns make, run in a directory of its source, to build headers or programs of user space. It can only
+    /// write to the directory of `reach`.
     pub fn make_in(&self, directory: &str, reach: Reach) -> Tool {
-        make::make(&self.source.join(directory), reach.reading([&self.source, self.tree()]))
+        let reach = reach.reading([&self.source, self.tree()]);
+        make::make(Compiler::Gcc, &self.source.join(directory), reach)
     }
 
     /// The directory that contains everything modules are built against, besides the source.
     fn tree(&self) -> &PathBuf {
         self.distribution.as_ref().map_or(&self.directory, Distribution::place)
+    }
+
+    /// The compiler that it was built with.
+    pub fn compiler(&self) -> Compiler {
+        Compiler::of(&self.config)
     }
 
     /// The cache that it was built in.
@@ -247,7 +255,7 @@ impl Kernel {
     /// Returns make as this kernel was built with, to build modules in the directory that it can write to:
     /// add a target.
     pub fn make_module(&self, directory: &Path) -> Tool {
-        make::make(&self.directory, self.reach(directory)).args(self.own_arguments())
+        make::make(self.compiler(), &self.directory, self.reach(directory)).args(self.own_arguments())
     }
 
     /// Returns a shell that builds modules with `command` in a directory that it can write to. Each make that it
@@ -263,7 +271,7 @@ impl Kernel {
     /// Returns the arguments of make with which a tool that runs make itself builds modules.
     pub(crate) fn module_arguments(&self) -> Vec<String> {
         let own = self.own_arguments().iter().map(|&argument| argument.to_owned());
-        make::toolchain().into_iter().chain(own).collect()
+        self.compiler().arguments().into_iter().chain(own).collect()
     }
 
     fn own_arguments(&self) -> &'static [&'static str] {

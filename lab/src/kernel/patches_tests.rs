@@ -27,7 +27,7 @@ impl Checkout {
         let sha256 = Tool::new("sh").args(["-ec", pack]).directory(root).run().unwrap().trim().to_owned();
         let url = format!("file://{}", root.join("linux.tar").display());
         let cache = Cache::at(root.join("cache")).unwrap();
-        let lab = Lab { root: root.to_owned(), cache, progress: Progress::silent() };
+        let lab = Lab { root: root.to_owned(), cache, progress: Progress::silent(), may_install: false };
         Checkout { lab, source: SourceSpec::Tarball { url, sha256 }, directory }
     }
 

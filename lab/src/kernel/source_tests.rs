@@ -24,7 +24,12 @@ impl Place {
         let cache = Cache::at(directory.path().join("cache")).unwrap();
         fs::create_dir_all(directory.path().join("linux/kernel")).unwrap();
         fs::write(directory.path().join("linux/Makefile"), MAKEFILE).unwrap();
-        let lab = Lab { root: directory.path().to_owned(), cache, progress: Progress::silent() };
+        let lab = Lab {
+            root: directory.path().to_owned(),
+            cache,
+            progress: Progress::silent(),
+            may_install: false,
+        };
         Place { directory, lab }
     }
 

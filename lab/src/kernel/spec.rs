@@ -6,6 +6,7 @@
 //! source:
 //!   debian: { suite: trixie, package: linux-source-6.12 }   # `version: 6.12.94-1` pins it
 //! fragments: [base, virt, tracing]      # kernels/base.config, …; a later one wins
+//! compiler: clang                       # optional: with LLVM's tools instead of gcc's
 //! machine: { smp: 4, memory: 1G }       # optional, like each field in it
 //! cmdline: slub_debug=FZ                # optional, added to the lab's own
 //! patches: [watchpoint-cut]             # optional: kernels/patches/watchpoint-cut.patch, …, in order
@@ -18,7 +19,10 @@
 //!
 //! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
 
-use super::version::{KernelVersion, VersionError};
+use super::{
+    compiler::Compiler,
+    version::{KernelVersion, VersionError},
+};
 use serde::{Deserialize, Deserializer, de};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,6 +47,9 @@ pub struct KernelSpec {
     /// has none.
     #[serde(default)]
     pub fragments: Vec<String>,
+    /// The compiler that builds it.
+    #[serde(default)]
+    pub compiler: Compiler,
     /// The machine it runs on.
     #[serde(default)]
     pub machine: MachineSpec,

@@ -1,8 +1,11 @@
 //! The tools that shape a kernel besides its source and configuration: compiler, linker, pahole.
 
+use super::compiler::Compiler;
 use crate::{
     cache::{Cache, KeyBuilder},
+    context::Lab,
     host::{
+        prerequisites,
         process::{Tool, which},
         whole::write_whole,
     },
@@ -11,22 +14,16 @@ use anyhow::Result;
 use fs_err as fs;
 use std::{os::unix::fs::MetadataExt, path::Path};
 
-/// The prefix of the tools' names. Debian uses it on arm64 hosts, too.
-pub(super) const PREFIX: &str = "aarch64-linux-gnu-";
-
-/// The tools whose versions enter the key, each with whether it is required to build a kernel.
-const TOOLS: [(&str, bool); 3] =
-    [("aarch64-linux-gnu-gcc", true), ("aarch64-linux-gnu-ld", true), ("pahole", false)];
+/// Writes BTF. A kernel without BTF is built without it.
+const PAHOLE: &str = "pahole";
 
 /// Returns the versions of the tools, one per line.
-pub(super) fn versions(cache: &Cache) -> Result<String> {
+pub(super) fn versions(lab: &Lab, compiler: Compiler) -> Result<String> {
+    prerequisites::ensure(compiler.need(), lab.may_install, &lab.progress)?;
     let mut lines = String::new();
-    for (tool, needed) in TOOLS {
+    for tool in compiler.programs().into_iter().chain([PAHOLE]) {
         match which(tool) {
-            Some(path) => lines += &version(cache, tool, &path)?,
-            None if needed => {
-                return Err(anyhow::anyhow!("cannot find `{tool}` on this host; run `cargo xtask doctor`"));
-            }
+            Some(path) => lines += &version(&lab.cache, tool, &path)?,
             None => lines += &format!("no {tool}"),
         }
         lines.push('\n');

@@ -105,7 +105,7 @@ mod tests {
         }
         hard_links(&original, &copy).unwrap();
         let cache = Cache::at(place.path().join("cache")).unwrap();
-        let lab = Lab { root: place.path().into(), cache, progress: Progress::new() };
+        let lab = Lab { root: place.path().into(), cache, progress: Progress::new(), may_install: false };
         let copy = WorkingCopy {
             original: original.clone(),
             copy: Source {

@@ -53,7 +53,7 @@ pub use steps::{
 };
 pub use template::Template;
 pub use values::{
-    Amount, ArgName, CommandLine, ConfigSymbol, Errno, EventName, EventRef, FilePath, GroupName,
+    Amount, ArgName, CommandLine, ConfigRequirement, Errno, EventName, EventRef, FilePath, GroupName,
     InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, StaticName,
     TextCheck, Timespan,
 };
@@ -141,8 +141,8 @@ impl<T> Deref for Written<T> {
 pub struct Requires {
     /// Kernel versions, as in `">=6.1"` or `">=5.10, <7.2"`.
     pub kernel: Option<VersionReq>,
-    /// Configuration symbols that must be `y` or `m`.
-    pub config: Vec<ConfigSymbol>,
+    /// Configuration symbols that must be `y` or `m` or, with a `!` before them, neither.
+    pub config: Vec<ConfigRequirement>,
 }
 
 impl Requires {

@@ -53,8 +53,8 @@ expect:
     .unwrap();
     assert_eq!(scenario.summary, "a claim");
     assert_eq!(
-        scenario.requires.config.iter().map(|symbol| symbol.as_str()).collect::<Vec<_>>(),
-        ["KPROBES", "BPF"]
+        scenario.requires.config.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["CONFIG_KPROBES", "CONFIG_BPF"]
     );
     assert!(!scenario.requires.kernel.unwrap().matches(&crate::kernel::KernelVersion::new(5, 10, 0)));
     assert_eq!(scenario.timeout, Duration::from_secs(5));

@@ -57,6 +57,8 @@ const KINDS: &[SplatKind] = &[
     // After one of the two above it is the same oops; alone it is for example an undefined instruction.
     SplatKind { continues: true, ..kind("Internal error: ", "", Severity::Oops, "oops") },
     kind("Insufficient stack space to handle exception", "", Severity::Oops, "stack overflow"),
+    // The oops that follows belongs to it.
+    kind("CFI failure at ", "", Severity::Oops, "CFI failure"),
     kind("BUG: KASAN: ", "", Severity::Splat, "KASAN"),
     kind("BUG: KFENCE: ", "", Severity::Splat, "KFENCE"),
     kind("BUG: KCSAN: ", "", Severity::Splat, "KCSAN"),
@@ -129,6 +131,11 @@ mod tests {
             ),
             ("Unable to handle kernel paging request at virtual address dead000000000100", Oops, "oops"),
             ("kernel BUG at lib/list_debug.c:47!", Oops, "BUG"),
+            (
+                "CFI failure at work+0x44/0x60 [m] (target: wrong+0x0/0x20 [m]; expected type: 0x1b2c3d4e)",
+                Oops,
+                "CFI failure",
+            ),
             ("Internal error: Oops - Undefined instruction: 0000000002000000 [#1] PREEMPT SMP", Oops, "oops"),
             ("BUG: KASAN: slab-out-of-bounds in f+0x1/0x2 [m]", Splat, "KASAN"),
             ("BUG: KCSAN: data-race in a / b", Splat, "KCSAN"),

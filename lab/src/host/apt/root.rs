@@ -183,7 +183,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path()).unwrap();
         let apt = Apt {
-            lab: Lab { root: directory.path().to_owned(), cache, progress: Progress::silent() },
+            lab: Lab {
+                root: directory.path().to_owned(),
+                cache,
+                progress: Progress::silent(),
+                may_install: false,
+            },
             archive: Archive { uri: "http://mirror.test/debian".into(), keyring: None },
             architecture: "amd64".into(),
         };

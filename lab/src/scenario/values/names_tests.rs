@@ -66,4 +66,6 @@ fn commands_split_as_a_shell_does() {
 fn configuration_symbols_lose_their_prefix() {
     assert_eq!(ConfigSymbol::from_text("CONFIG_KPROBES").unwrap().as_str(), "KPROBES");
     refused::<ConfigSymbol>("KPROBES=y", "is not a configuration symbol");
+    let shown = |text| ConfigRequirement::from_text(text).unwrap().to_string();
+    assert_eq!(["KPROBES", "!CONFIG_CFI"].map(shown), ["CONFIG_KPROBES", "CONFIG_CFI not set"]);
 }
