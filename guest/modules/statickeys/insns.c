@@ -92,7 +92,8 @@ static noinline long run_blr(long x)
 		     "insn_blr:\n"
 		     "	blr	x9\n"
 		     "	b	9f\n"
-		     "8:	mov	%0, #4\n"
+		     "8:	bti	c\n"
+		     "	mov	%0, #4\n"
 		     "	ret\n"
 		     "9:	mov	x30, x10\n"
 		     : "=&r" (result) : : "x9", "x10", "x30", "memory");
