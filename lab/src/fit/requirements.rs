@@ -75,7 +75,7 @@ fn missing_from_distribution_kernel(scenario: &Scenario, kernel: &Kernel) -> Opt
     }
     let is_sample = |wanted: &ModuleRef| matches!(wanted, ModuleRef::Sample(_));
     let reads = scenario.reads_text() || scenario.reads_memory() || scenario.attaches_crash();
-    if reads || scenario.compares_executed() {
+    if kernel.vmlinux().is_none() && (reads || scenario.compares_executed()) {
         return Some(WITHOUT_VMLINUX.to_owned());
     }
     if !scenario.selftests().is_empty() {

@@ -17,3 +17,15 @@ pub fn unpack(deb: &Path, into: &Path) -> Result<()> {
     )?;
     Ok(())
 }
+
+/// Unpacks the first of `paths` that the package `deb` has, such as `./usr/bin/x`, to the file `to`, without
+/// storing the others.
+pub fn unpack_one(deb: &Path, paths: &[&str], to: &Path) -> Result<()> {
+    let script = r#"set -o pipefail; to=$1 deb=$2; shift 2
+        dpkg-deb --fsys-tarfile "$deb" | tar -x --to-stdout --occurrence=1 --no-wildcards -f - "$@" > "$to" || :
+        [ -s "$to" ]"#;
+    let tool = Tool::new("bash").args(["-c", script, "bash"]).arg(to).arg(deb).args(paths).env("LC_ALL", "C");
+    tool.run()
+        .with_context(|| format!("the package `{}` has none of {}", deb.display(), paths.join(", ")))?;
+    Ok(())
+}

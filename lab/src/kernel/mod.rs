@@ -74,7 +74,8 @@ use std::{
 pub const DEFAULT: &str = "6.12";
 
 /// The reason given wherever a distribution kernel would need its debug information.
-pub const WITHOUT_VMLINUX: &str = "this distribution kernel has no debug information";
+pub const WITHOUT_VMLINUX: &str =
+    "this distribution kernel has no debug information; `debug_package: true` fetches it";
 
 /// A built or distribution kernel, ready to boot.
 #[derive(Clone, Debug)]
@@ -120,12 +121,16 @@ impl Kernel {
         }
     }
 
-    /// The ELF file with symbols, DWARF and BTF; `None` for a distribution kernel, see [`WITHOUT_VMLINUX`].
+    /// The ELF file with symbols, DWARF and BTF; `None` for a distribution kernel without its debug package, see
+    /// [`WITHOUT_VMLINUX`].
     pub fn vmlinux(&self) -> Option<PathBuf> {
-        self.distribution.is_none().then(|| self.directory.join("vmlinux"))
+        match &self.distribution {
+            Some(distribution) => distribution.vmlinux(),
+            None => Some(self.directory.join("vmlinux")),
+        }
     }
 
-    /// Returns whether it is a distribution kernel, without source and vmlinux.
+    /// Returns whether it is a distribution kernel, without source.
     pub fn is_distribution(&self) -> bool {
         self.distribution.is_some()
     }

@@ -17,7 +17,8 @@
 //! bugs_as_of: 6.12.107                  # optional: a later version may have fixed some
 //! ```
 //!
-//! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`.
+//! or, without fragments, `debian-image: { suite: trixie, package: linux-image-arm64 }`, with its vmlinux if
+//! `debug_package: true`.
 
 use super::{
     compiler::Compiler,
@@ -56,6 +57,9 @@ pub struct KernelSpec {
     /// Kernel parameters in addition to the lab's own.
     #[serde(default)]
     pub cmdline: String,
+    /// Whether a distribution kernel has the vmlinux of its debug package, which is large.
+    #[serde(default)]
+    pub debug_package: bool,
     /// Patches `kernels/patches/NAME.patch`, applied in order to a copy of the source.
     #[serde(default)]
     pub patches: Vec<String>,
@@ -352,6 +356,9 @@ fn check_debian(suite: &str, package: &str) -> Result<(), String> {
 fn check_fragments(spec: &KernelSpec) -> Result<(), String> {
     let SourceSpec::DebianImage { package, .. } = &spec.source else {
         let none = "missing field `fragments`, the names of kernels/*.config that configure it";
+        if spec.debug_package {
+            return Err("only a debian-image has a `debug_package`".into());
+        }
         return if spec.fragments.is_empty() { Err(none.into()) } else { Ok(()) };
     };
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);

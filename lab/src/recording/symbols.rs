@@ -21,7 +21,7 @@ impl<'a> Symbols<'a> {
 
     /// Adds the functions of a module that was loaded, including those of its init: the kernel frees their
     /// memory, but the trace may have their addresses. A module that is loaded again has other addresses,
-    /// and the trace may have both.
+    /// and the trace may have both. Memory of an earlier init that it now occupies is its own.
     pub(super) fn add(&mut self, module: &str, binary: &Binary) -> Result<(), Death> {
         let code = binary.code().map_err(Death::Lab)?;
         let symbols = binary.symbols().map_err(Death::Lab)?.iter();
@@ -29,6 +29,8 @@ impl<'a> Symbols<'a> {
         let init = binary.init().map_err(Death::Lab)?;
         let is_init = |address| init.iter().any(|range| range.contains(&address));
         let functions = symbols.map(|symbol| (symbol.address, is_init(symbol.address), binary.name(symbol)));
+        self.modules =
+            without_init(&self.modules, |address| code.iter().any(|range| range.contains(&address)));
         self.modules.push_str(&kallsyms(functions, module));
         Ok(())
     }
@@ -50,9 +52,26 @@ fn kallsyms<'a>(functions: impl Iterator<Item = (u64, bool, &'a str)>, module: &
     })
 }
 
+/// Returns the lines of [`kallsyms`] but for those of functions of an init at addresses that are `reused`.
+fn without_init(lines: &str, reused: impl Fn(u64) -> bool) -> String {
+    let is_reused = |line: &str| {
+        let (address, rest) = line.split_once(' ')?;
+        Some(rest.starts_with('i') && reused(u64::from_str_radix(address, 16).ok()?))
+    };
+    lines.split_inclusive('\n').filter(|line| is_reused(line) != Some(true)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_of_an_init_belongs_to_the_module_that_reuses_it() {
+        let functions = [(0x1000, false, "core"), (0x2000, true, "first_init"), (0x3000, true, "init")];
+        let lines = kallsyms(functions.into_iter(), "first");
+        let left = without_init(&lines, |address| address < 0x2800);
+        assert_eq!(left, "0000000000001000 t core\t[first]\n0000000000003000 i init\t[first]\n");
+    }
 
     #[test]
     fn functions_of_a_module_have_its_name() {

@@ -42,6 +42,9 @@ use std::{
 /// Raised when the layout of the unpacked packages changes.
 const LAYOUT: &str = "2";
 
+/// The file with the debug information.
+const VMLINUX: &str = "vmlinux";
+
 /// Directories of the packages that the lab does not need.
 const UNUSED: [&str; 3] = ["boot", "usr/share", "usr/lib/linux-image-*"];
 
@@ -73,6 +76,11 @@ impl Distribution {
 
     pub(super) fn config(&self) -> PathBuf {
         self.place.join("config")
+    }
+
+    /// The vmlinux of its debug package, if it was fetched.
+    pub(super) fn vmlinux(&self) -> Option<PathBuf> {
+        Some(self.place.join(VMLINUX)).filter(|vmlinux| vmlinux.is_file())
     }
 
     /// The file for the functions that were read from a guest.
@@ -181,7 +189,9 @@ fn resolved(lab: &Lab, spec: &KernelSpec) -> Result<(Packages, Key)> {
     let packages = Packages::parse(&known)
         .with_context(|| format!("corrupt file: remove `{}` and try again", kept.display()))?;
     let key = KeyBuilder::default().input("layout", LAYOUT).input("image", &packages.image);
-    let key = key.input("version", &packages.version).finish(&format!("{}-{}", spec.name, packages.version));
+    let key = key.input("version", &packages.version);
+    let key = if spec.debug_package { key.input("with", VMLINUX) } else { key };
+    let key = key.finish(&format!("{}-{}", spec.name, packages.version));
     Ok((packages, key))
 }
 
@@ -194,6 +204,14 @@ fn fill(lab: &Lab, spec: &KernelSpec, packages: &Packages, into: &Path) -> Resul
         forget(&lab.cache, &spec.source)?;
         Err(error)
     })?;
+    if spec.debug_package {
+        let debug = packages.fetch_debug(&apt, suite, &debs)?;
+        let places = ["boot/vmlinux-", "lib/modules/"]
+            .map(|place| format!("./usr/lib/debug/{place}{}", packages.release));
+        let [linked, beside] = places;
+        deb::unpack_one(&debug.deb, &[&linked, &format!("{beside}/vmlinux")], &into.join(VMLINUX))?;
+        fs::remove_file(&debug.deb)?;
+    }
     let _task = lab.progress.task(format!("unpacking {}", packages.image), None);
     for package in &fetched.of_kernel {
         deb::unpack(&package.deb, &tree)?;

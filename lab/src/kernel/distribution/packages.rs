@@ -67,6 +67,16 @@ impl Packages {
         Ok(Packages { image: image.to_owned(), version, release })
     }
 
+    /// Downloads the package with the debug information into the directory `into`.
+    pub(super) fn fetch_debug(&self, apt: &Apt, suite: &str, into: &Path) -> Result<Package> {
+        let wanted = format!("{IMAGE}{}-dbg:arm64={}", self.release, self.version);
+        let mut fetched = apt.fetch(suite, &[&wanted], into)?;
+        match (fetched.pop(), fetched.pop()) {
+            (Some(package), None) => Ok(package),
+            _ => bail!("apt did not fetch exactly one package for `{wanted}`"),
+        }
+    }
+
     /// Downloads all of them into the directory `into`.
     pub(super) fn fetch(&self, apt: &Apt, suite: &str, into: &Path) -> Result<Fetched> {
         let exactly = |name: &str| format!("{name}:arm64={}", self.version);

@@ -125,9 +125,7 @@ impl Binary {
         if self.bases.is_some() {
             return self.relocated_records();
         }
-        let (_, bytes) = self.between("__start_mcount_loc", "__stop_mcount_loc")?;
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
-        Ok(bytes.chunks_exact(8).filter_map(|bytes| word(bytes).ok()).collect())
+        self.addresses("__start_mcount_loc", "__stop_mcount_loc")
     }
 
     /// Resolves the relocations of a module's records.

@@ -11,9 +11,7 @@ impl Binary {
     /// # Errors
     /// The table cannot be read.
     pub(crate) fn nokprobe(&self) -> Result<Vec<u64>> {
-        let (_, bytes) = self.between("__start_kprobe_blacklist", "__stop_kprobe_blacklist")?;
-        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes);
-        Ok(bytes.chunks_exact(8).filter_map(|bytes| word(bytes).ok()).collect())
+        self.addresses("__start_kprobe_blacklist", "__stop_kprobe_blacklist")
     }
 }
 

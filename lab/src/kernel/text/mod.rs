@@ -31,6 +31,9 @@ use std::{
 /// The size of an arm64 instruction, in bytes.
 pub const INSTRUCTION: u64 = 4;
 
+/// The type of a relocation that is an address of the same file: `R_AARCH64_RELATIVE`.
+const RELATIVE: u64 = 1027;
+
 /// vmlinux, or a loaded module.
 #[derive(Debug)]
 pub struct Binary {
@@ -216,6 +219,32 @@ impl Binary {
         Ok((from, bytes.with_context(|| format!("it has no bytes from `{start}` to `{stop}`"))?))
     }
 
+    /// Returns a table of addresses between two symbols of vmlinux.
+    fn addresses(&self, start: &str, stop: &str) -> Result<Vec<u64>> {
+        let (from, bytes) = self.between(start, stop)?;
+        let mut table: Vec<u64> = words(bytes).collect();
+        // A kernel that can be relocated has zeros there, which it replaces when it boots.
+        if table.iter().all(|address| *address == 0) {
+            let file = self.file()?;
+            let relocations =
+                file.section_by_name(".rela.dyn").map_or(Ok(&[][..]), |section| section.data())?;
+            for entry in relocations.chunks_exact(3 * 8) {
+                let mut entry = words(entry);
+                let (Some(place), Some(kind), Some(address)) = (entry.next(), entry.next(), entry.next())
+                else {
+                    continue;
+                };
+                let index = place.checked_sub(from).map(|distance| usize::try_from(distance / 8));
+                if let (true, Some(Ok(index))) = (kind == RELATIVE, index)
+                    && let Some(word) = table.get_mut(index)
+                {
+                    *word = address;
+                }
+            }
+        }
+        Ok(table)
+    }
+
     /// Returns the address range of a loaded section.
     pub fn section(&self, name: &str) -> Option<Range<u64>> {
         let file = self.file().ok()?;
@@ -329,5 +358,9 @@ pub(crate) fn map(path: &Path) -> Result<Mmap> {
 }
 
 /// A file in the form of a module, with DWARF: `lab/tests/fixtures/modules`.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().map(u64::from_le_bytes).ok())
+}
+
 #[cfg(test)]
 pub(crate) const SMALL_MODULE: &[u8] = include_bytes!("../../../tests/fixtures/modules/small.ko.debug");
