@@ -18,12 +18,13 @@ pub fn unpack(deb: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks the first of `paths` that the package `deb` has, such as `./usr/bin/x`, to the file `to`, without
+/// Unpacks the only one of `paths` that the package `deb` has, such as `./usr/bin/x`, to the file `to`, without
 /// storing the others.
 pub fn unpack_one(deb: &Path, paths: &[&str], to: &Path) -> Result<()> {
-    let script = r#"set -o pipefail; to=$1 deb=$2; shift 2
-        dpkg-deb --fsys-tarfile "$deb" | tar -x --to-stdout --occurrence=1 --no-wildcards -f - "$@" > "$to" || :
-        [ -s "$to" ]"#;
+    // tar complains of the paths that are not there; the package itself must be whole.
+    let script = r#"to=$1 deb=$2; shift 2
+        dpkg-deb --fsys-tarfile "$deb" | tar -x --to-stdout -f - "$@" > "$to"
+        [ "${PIPESTATUS[0]}" = 0 ] && [ -s "$to" ]"#;
     let tool = Tool::new("bash").args(["-c", script, "bash"]).arg(to).arg(deb).args(paths).env("LC_ALL", "C");
     tool.run()
         .with_context(|| format!("the package `{}` has none of {}", deb.display(), paths.join(", ")))?;

@@ -36,10 +36,10 @@ impl Compiler {
     }
 
     /// The programs whose versions enter the key of what it compiles.
-    pub(super) fn programs(self) -> [&'static str; 2] {
+    pub(super) fn programs(self) -> &'static [&'static str] {
         match self {
-            Compiler::Gcc => ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
-            Compiler::Clang => ["clang-19", "ld.lld-19"],
+            Compiler::Gcc => &["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
+            Compiler::Clang => &["clang-19", "ld.lld-19", "llvm-nm-19"],
         }
     }
 

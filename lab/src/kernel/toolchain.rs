@@ -19,9 +19,12 @@ const PAHOLE: &str = "pahole";
 
 /// Returns the versions of the tools, one per line.
 pub(super) fn versions(lab: &Lab, compiler: Compiler) -> Result<String> {
-    prerequisites::ensure(compiler.need(), lab.may_install, &lab.progress)?;
+    // Every command that builds has checked what gcc needs; only a missing program is worth another look.
+    if compiler.programs().iter().any(|tool| which(tool).is_none()) {
+        prerequisites::ensure(compiler.need(), lab.may_install, &lab.progress)?;
+    }
     let mut lines = String::new();
-    for tool in compiler.programs().into_iter().chain([PAHOLE]) {
+    for &tool in compiler.programs().iter().chain([&PAHOLE]) {
         match which(tool) {
             Some(path) => lines += &version(&lab.cache, tool, &path)?,
             None => lines += &format!("no {tool}"),

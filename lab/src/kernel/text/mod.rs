@@ -357,10 +357,10 @@ pub(crate) fn map(path: &Path) -> Result<Mmap> {
     unsafe { Mmap::map(&file) }.with_context(|| format!("cannot map `{}`", path.display()))
 }
 
-/// A file in the form of a module, with DWARF: `lab/tests/fixtures/modules`.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().map(u64::from_le_bytes).ok())
 }
 
+/// A file in the form of a module, with DWARF: `lab/tests/fixtures/modules`.
 #[cfg(test)]
 pub(crate) const SMALL_MODULE: &[u8] = include_bytes!("../../../tests/fixtures/modules/small.ko.debug");
