@@ -13,6 +13,7 @@ pub mod coverage;
 mod crash;
 pub mod dump;
 pub mod explain;
+pub mod explore;
 pub mod fit;
 pub mod guest;
 pub mod host;

@@ -14,6 +14,7 @@ mod crash;
 mod diff;
 mod doctor;
 mod explain;
+mod explore;
 mod fuzz;
 mod gdb;
 mod init;

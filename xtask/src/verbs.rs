@@ -1,9 +1,9 @@
 //! The verbs, and what their help begins with.
 
 use crate::{
-    affected, bench, bisect, build, cache, check, ci, complete, coverage, crash, diff, doctor, explain, fuzz,
-    gdb, init, judge, list, matrix, mcp, merge, minimize, module, mutants, new, own, report, repro, resolve,
-    run, schema, shell, trace,
+    affected, bench, bisect, build, cache, check, ci, complete, coverage, crash, diff, doctor, explain,
+    explore, fuzz, gdb, init, judge, list, matrix, mcp, merge, minimize, module, mutants, new, own, report,
+    repro, resolve, run, schema, shell, trace,
 };
 use anyhow::Result;
 use clap::Subcommand;
@@ -98,6 +98,7 @@ pub(crate) enum Lab {
     Build(build::Build),
     Diff(diff::Diff),
     Bisect(Box<bisect::Bisect>),
+    Explore(explore::Explore),
     Ci(Box<ci::Ci>),
     Judge(judge::Judge),
     Coverage(coverage::Coverage),
@@ -220,6 +221,7 @@ impl Lab {
             Lab::Build(verb) => verb.run(),
             Lab::Diff(verb) => verb.run(),
             Lab::Bisect(verb) => verb.run(),
+            Lab::Explore(verb) => verb.run(),
             Lab::Ci(verb) => verb.run(),
             Lab::Module(verb) => verb.run(),
             Lab::Matrix(verb) => verb.run(),

@@ -1,0 +1,277 @@
+//! Runs sequences, and keeps what contradicts the model.
+
+use super::{
+    choose::Chooser,
+    operation::Operation,
+    script::{Script, script},
+    shrink::shrink,
+};
+use crate::{
+    host::interrupt,
+    kernel::Kernel,
+    results::{OutcomeStatus, ScenarioResult, Status},
+    run::{Attempt, Prepared},
+    scenario::{Scenario, ScenarioFile},
+};
+use anyhow::{Context, Result, bail};
+use fs_err as fs;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The number of sequences that share a machine. Each removes at its end what it has made, and looks.
+const BATCH: usize = 8;
+
+/// The number of runs of the smallest scenario after which a failure that did not recur is given up.
+const ATTEMPTS: u32 = 3;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// After this time. What was found until then is still minimized.
+    pub time: Duration,
+    /// After this number of sequences.
+    pub sequences: Option<u64>,
+    /// The number of machines at once.
+    pub jobs: usize,
+}
+
+/// Something that contradicts the model.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The scenario, below the directory of the run.
+    pub file: ScenarioFile,
+    /// What is the same each time it happens.
+    pub signature: String,
+    /// The reason of the smallest scenario's failure.
+    pub reason: String,
+    /// The number of operations before and after minimizing.
+    pub operations: (usize, usize),
+}
+
+/// What a hunt tells while it runs.
+pub enum Told<'a> {
+    /// The numbers so far.
+    Progress {
+        /// Sequences that ran.
+        sequences: u64,
+        /// Different pairs of a state and an operation.
+        pairs: usize,
+        /// The findings.
+        findings: usize,
+    },
+    /// A new finding.
+    Found(&'a Finding),
+    /// A failure that did not recur on a pristine machine, and its reason.
+    Gone(&'a str),
+}
+
+/// A search on one kernel.
+pub struct Hunt<'a, F> {
+    prepared: &'a Prepared,
+    kernel: &'a Kernel,
+    /// Where scenarios and findings go.
+    directory: &'a Path,
+    limits: Limits,
+    chooser: Mutex<Chooser>,
+    sequences: AtomicU64,
+    /// The signatures seen so far.
+    seen: Mutex<BTreeSet<String>>,
+    findings: Mutex<Vec<Finding>>,
+    tell: Mutex<F>,
+    started: Instant,
+}
+
+/// A run of operations.
+struct Ran {
+    result: ScenarioResult,
+    /// `None` if it passed.
+    signature: Option<String>,
+}
+
+impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
+    /// A search on the first of the prepared kernels.
+    pub fn new(
+        prepared: &'a Prepared,
+        directory: &'a Path,
+        (seed, limits): (u64, Limits),
+        tell: F,
+    ) -> Result<Hunt<'a, F>> {
+        let kernel = prepared.kernels.first().context("there is no kernel")?;
+        let fprobes = kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y");
+        Ok(Hunt {
+            prepared,
+            kernel,
+            directory,
+            limits,
+            chooser: Mutex::new(Chooser::new(seed, fprobes)),
+            sequences: AtomicU64::new(0),
+            seen: Mutex::default(),
+            findings: Mutex::default(),
+            tell: Mutex::new(tell),
+            started: Instant::now(),
+        })
+    }
+
+    /// Searches until a limit is reached or the lab is interrupted. Returns what was found, and the number of
+    /// sequences.
+    pub fn run(self) -> Result<(Vec<Finding>, u64)> {
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.limits.jobs).map(|_| scope.spawn(|| self.work())).collect();
+            let ends = workers.into_iter().map(|worker| match worker.join() {
+                Ok(result) => result,
+                Err(_) => bail!("a worker panicked"),
+            });
+            ends.collect::<Vec<_>>().into_iter().collect::<Result<()>>()
+        })?;
+        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((findings, self.sequences.into_inner()))
+    }
+
+    fn is_over(&self) -> bool {
+        let sequences = self.sequences.load(Ordering::Relaxed);
+        self.started.elapsed() >= self.limits.time
+            || self.limits.sequences.is_some_and(|most| sequences >= most)
+            || interrupt::check().is_err()
+    }
+
+    fn work(&self) -> Result<()> {
+        while !self.is_over() {
+            let batch: Vec<Vec<Operation>> = {
+                let mut chooser = lock(&self.chooser);
+                (0..BATCH).map(|_| chooser.sequence()).collect()
+            };
+            let ran = self.once(&batch.concat())?;
+            self.sequences.fetch_add(BATCH as u64, Ordering::Relaxed);
+            let (pairs, findings) = (lock(&self.chooser).pairs(), lock(&self.findings).len());
+            let sequences = self.sequences.load(Ordering::Relaxed);
+            (lock(&self.tell))(Told::Progress { sequences, pairs, findings });
+            if interrupt::check().is_ok() && ran.signature.is_some() {
+                self.pursue(&batch, &ran)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs operations on a pristine machine. Removes the files.
+    fn once(&self, operations: &[Operation]) -> Result<Ran> {
+        let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
+        let script = script("operations and what the model predicts", operations);
+        let found = put(place.path(), "explored", &script.text)?;
+        let scenario = Scenario::parse(&found.path, &script.text)?;
+        let attempt = Attempt {
+            kernel: self.kernel,
+            guest: &self.prepared.guest,
+            found: &found,
+            scenario: &scenario,
+            repeat: None,
+            run: place.path(),
+        };
+        let result = attempt.execute(&self.prepared.snapshots)?;
+        match result.status {
+            Status::Unsupported => bail!("{} cannot run it: {}", self.kernel.name, result.reason),
+            Status::LabError => bail!("{}", result.reason),
+            _ => {}
+        }
+        let signature = (!result.status.is_good()).then(|| signature(&result, &script, operations));
+        Ok(Ran { result, signature })
+    }
+
+    /// Looks for the smallest part of a batch that fails.
+    fn pursue(&self, batch: &[Vec<Operation>], ran: &Ran) -> Result<()> {
+        let is_new = |signature: &String| lock(&self.seen).insert(signature.clone());
+        if !ran.signature.as_ref().is_some_and(is_new) {
+            return Ok(());
+        }
+        let whole = batch.concat();
+        // A sequence alone is smaller; all of them together are what was seen to fail.
+        let parts = batch.iter().cloned().chain(std::iter::repeat_n(whole.clone(), ATTEMPTS as usize));
+        for operations in parts {
+            if interrupt::check().is_err() {
+                return Ok(());
+            }
+            if let Some(wanted) = self.once(&operations)?.signature {
+                // Alone, it may fail otherwise: at an earlier look, for example.
+                lock(&self.seen).insert(wanted.clone());
+                return self.keep(operations, &wanted, whole.len());
+            }
+        }
+        (lock(&self.tell))(Told::Gone(&ran.result.reason));
+        Ok(())
+    }
+
+    fn keep(&self, operations: Vec<Operation>, wanted: &str, before: usize) -> Result<()> {
+        let same = |rest: &[Operation]| {
+            interrupt::check()?;
+            Ok(self.once(rest)?.signature.as_deref() == Some(wanted))
+        };
+        let operations = match shrink(operations, same) {
+            Ok(operations) => operations,
+            Err(_) if interrupt::check().is_err() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let reason = self.once(&operations)?.result.reason;
+        let mut findings = lock(&self.findings);
+        // The same one, from another batch.
+        if findings.iter().any(|other| other.signature == wanted) {
+            return Ok(());
+        }
+        let name = format!("{}-{}", self.kernel.name, findings.len() + 1);
+        let text =
+            script("found by exploring; the first line of a failure says what is not so", &operations).text;
+        let file = put(&self.directory.join("found"), &name, &text)?;
+        let finding =
+            Finding { file, signature: wanted.to_owned(), reason, operations: (before, operations.len()) };
+        (lock(&self.tell))(Told::Found(&finding));
+        findings.push(finding);
+        Ok(())
+    }
+}
+
+fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {
+    fs::create_dir_all(directory)?;
+    let path: PathBuf = directory.join(format!("{name}.yaml"));
+    fs::write(&path, text)?;
+    Ok(ScenarioFile { name: name.to_owned(), path })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is the same each time something happens: a splat, or what was done and found, without names and numbers.
+fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation]) -> String {
+    if let Some(splat) = result.splats.first() {
+        return format!("splat {}", splat.fingerprint);
+    }
+    if !matches!(result.status, Status::Failed | Status::Inconclusive) {
+        return format!("{}: {}", result.status, plain(&result.reason));
+    }
+    let broken = result.steps.iter().position(|step| !step.passed);
+    let Some(index) = broken else {
+        let broken = result.expectations.iter().find(|outcome| outcome.status != OutcomeStatus::Passed);
+        let text = broken.map_or(result.reason.as_str(), |outcome| outcome.text.as_str());
+        return format!("expectation {}", plain(text));
+    };
+    let operation = script.origins.get(index).and_then(|origin| operations.get(*origin));
+    let kind = format!("{operation:?}");
+    let kind = kind.split(['(', ' ']).nth(1).unwrap_or_default().to_owned();
+    let step = &result.steps[index];
+    // Of a look, what it looks at.
+    let looked = step.text.split(['"', ',']).nth(usize::from(step.text.contains('"'))).unwrap_or_default();
+    let found = step.detail.split([';', ':', '\n']).next().unwrap_or_default();
+    let found = if kind == "Look" { "" } else { found };
+    format!("{kind} {} {}", plain(looked), plain(found))
+}
+
+/// Without digits.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
+}

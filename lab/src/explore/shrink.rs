@@ -1,0 +1,56 @@
+//! Fewer operations that still contradict the model in the same way.
+
+use super::{model::Model, operation::Operation};
+use anyhow::Result;
+
+/// Drops operations, halves first, then smaller parts, while `same` holds. Predictions are made anew for what
+/// is left, so dropping an operation changes what the later ones must do.
+pub(super) fn shrink(
+    operations: Vec<Operation>,
+    mut same: impl FnMut(&[Operation]) -> Result<bool>,
+) -> Result<Vec<Operation>> {
+    let mut left = operations;
+    let mut size = left.len().div_ceil(2);
+    while size > 0 {
+        // From the end: later operations depend on earlier ones.
+        let mut end = left.len();
+        while end > 0 {
+            let start = end.saturating_sub(size);
+            let rest = [&left[..start], &left[end..]].concat();
+            if !rest.is_empty() && is_known(&rest) && same(&rest)? {
+                left = rest;
+            }
+            end = start.min(left.len());
+        }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
+    }
+    Ok(left)
+}
+
+/// Returns whether the model knows what each operation does.
+fn is_known(operations: &[Operation]) -> bool {
+    let mut model = Model::default();
+    operations.iter().all(|operation| {
+        let known = model.knows(operation);
+        let _ = model.apply(operation);
+        known
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::choose::Chooser;
+
+    #[test]
+    fn what_does_not_matter_goes() {
+        let mut chooser = Chooser::new(5, false);
+        let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence()).collect();
+        let works = |operations: &[Operation]| {
+            operations.iter().filter(|operation| **operation == Operation::Work).count()
+        };
+        assert!(works(&operations) > 2);
+        let left = shrink(operations, |rest| Ok(works(rest) >= 2)).unwrap();
+        assert_eq!(left, [Operation::Work, Operation::Work]);
+    }
+}
