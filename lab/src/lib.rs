@@ -24,6 +24,7 @@ pub mod machine;
 pub mod mutants;
 pub mod plan;
 pub mod progress;
+pub mod publish;
 pub mod recording;
 pub mod report;
 pub mod repro;

@@ -1,35 +1,43 @@
 //! `cargo xtask lab cache`
 
 use crate::{
-    complete, exit,
+    Usage, complete, exit,
     json::{self, Json},
     root,
     setup::Setup,
 };
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, Subcommand};
 use lab::{
     cache::{Cache, LIMIT_VARIABLE, LIMITED},
-    host::prerequisites::Need,
+    host::{oci::Repository, prerequisites::Need},
     kernel::{
         self,
         prune::{Sizes, prune, sizes},
     },
     progress::Progress,
+    publish,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// Show the size of the cache, or prune it to what some kernels need
+/// Show the size of the cache, prune it to what some kernels need, or share its kernels
 #[derive(Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
     cargo xtask lab cache                              show what is in it\n  \
-    cargo xtask lab cache --keep 6.12 --keep 7.2       remove other kernels, and object files\n\n\
+    cargo xtask lab cache --keep 6.12 --keep 7.2       remove other kernels, and object files\n  \
+    cargo xtask lab cache push oci://HOST/kernels --kernel 6.12    store a built kernel in a registry\n  \
+    cargo xtask lab cache pull oci://HOST/kernels --kernel 6.12    take it from there, on another machine\n\n\
     When a kernel is built or its source is fetched, the builds and sources that were not used for the \
     longest time are removed until the rest takes at most 60 GB, or FTRACE_LAB_CACHE_MAX: a size such as \
-    40G, or `none`. Those that a running lab uses stay.")]
+    40G, or `none`. Those that a running lab uses stay."
+)]
 pub(crate) struct Show {
+    #[command(subcommand)]
+    transfer: Option<Transfer>,
     /// Keep the build and source of this kernel, and remove those of all others, object files and
     /// snapshots: a name of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1'
     /// (repeatable). Fails if another process uses the cache
@@ -39,6 +47,53 @@ pub(crate) struct Show {
     pub(crate) json: Json,
     #[command(flatten)]
     setup: Setup,
+}
+
+#[derive(Subcommand)]
+enum Transfer {
+    /// Build kernels, boot each, and store them in a registry of OCI artifacts
+    Push(Kernels),
+    /// Take kernels from a registry instead of building them
+    Pull(Kernels),
+}
+
+#[derive(Args)]
+struct Kernels {
+    /// The repository: oci://REGISTRY/NAME; to pull, one artifact of it, too: oci://REGISTRY/NAME@sha256:DIGEST
+    #[arg(value_name = "REPOSITORY")]
+    repository: String,
+    /// A name of kernels/*.yaml, `all`, or a version range of plain kernels such as '>=6.1' (repeatable)
+    /// [default: 6.12]
+    #[arg(long = "kernel", value_name = "NAME", add = complete::kernels())]
+    kernels: Vec<String>,
+    #[command(flatten)]
+    setup: Setup,
+}
+
+impl Transfer {
+    fn run(self) -> Result<u8> {
+        let (Transfer::Push(wanted) | Transfer::Pull(wanted)) = &self;
+        let repository: Repository =
+            wanted.repository.parse().map_err(|error| Usage(format!("{error:#}")))?;
+        let kernels = match wanted.kernels.as_slice() {
+            [] => vec![kernel::DEFAULT.to_owned()],
+            named => kernel::choose(root(), named)?,
+        };
+        let lab = wanted.setup.ensure(Need::Run)?;
+        for name in &kernels {
+            match &self {
+                Transfer::Push(_) => {
+                    let pushed = publish::push(&lab, name, &repository)?;
+                    println!("{name}: {} MB, {repository}@{}", megabytes(pushed.bytes as u64), pushed.digest);
+                }
+                Transfer::Pull(_) => {
+                    let pulled = kernel::pull(&lab, name, &repository)?;
+                    println!("{name} {} ({})", pulled.version, pulled.key);
+                }
+            }
+        }
+        Ok(exit::SUCCESS)
+    }
 }
 
 /// The cache.
@@ -62,6 +117,9 @@ struct Entry<'a> {
 
 impl Show {
     pub(crate) fn run(self) -> Result<u8> {
+        if let Some(transfer) = self.transfer {
+            return transfer.run();
+        }
         if self.keep.is_empty() {
             let cache = Cache::open(&Progress::new())?;
             let sizes = sizes(&cache)?;

@@ -7,6 +7,7 @@ pub mod deb;
 pub mod drgn;
 pub mod git;
 pub mod interrupt;
+pub mod oci;
 pub mod outage;
 pub mod prerequisites;
 pub mod process;

@@ -10,6 +10,7 @@ use super::{
     distribution,
     kbuild::Build,
     patches::{self, Patch},
+    portable::{Packed, Portable},
     resolved,
     spec::{KernelSpec, SourceSpec},
     toolchain,
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     cache::{Cache, Key, KeyBuilder},
     context::Lab,
+    host::oci::Repository,
 };
 use anyhow::{Context, Error, Result, bail};
 use std::path::{Path, PathBuf};
@@ -72,10 +74,14 @@ pub fn exact_version(cache: &Cache, kernel: &Kernel) -> Result<String> {
 fn of_source(lab: &Lab, spec: KernelSpec, wanted: &SourceSpec) -> Result<Kernel> {
     let name = spec.name.as_str();
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let portable = Portable { lab, spec: &spec, source: wanted, patches: &patches, toolchain: &toolchain };
+    if let Some(kernel) = portable.found_or_pulled()? {
+        return Ok(kernel);
+    }
     let source = patches::obtain(lab, wanted, &patches)
         .with_context(|| format!("cannot obtain the source of the kernel `{name}`"))?;
     let asked = config::ask(&lab.root, &spec.fragments, &source.version)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
     let key = key(name, &source.key, &source.version, &asked, &toolchain);
     let place = if source.headers.is_some() {
         let tree = source.directory.as_os_str().as_encoded_bytes();
@@ -117,15 +123,53 @@ pub fn identify(lab: &Lab, name: &str) -> Result<Identity> {
         return Ok(identity(distribution::identify(lab, &spec)?, None));
     }
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
-    let source = patches::identify(lab, &spec.source, &patches)
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let wanted = &spec.source;
+    let portable = Portable { lab, spec: &spec, source: wanted, patches: &patches, toolchain: &toolchain };
+    if let Some(kernel) = portable.found()? {
+        return Ok(Identity {
+            name: name.to_owned(),
+            key: kernel.key,
+            source: None,
+            remembered: resolved::remembered(&lab.cache, wanted)?,
+        });
+    }
+    let source = patches::identify(lab, wanted, &patches)
         .with_context(|| format!("cannot determine the source of the kernel `{name}`"))?;
     let asked = config::ask(&lab.root, &spec.fragments, &source.version)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
     let key = key(name, &source.key, &source.version, &asked, &toolchain);
     Ok(identity(key, Some(source.key)))
 }
 
-fn key(name: &str, source: &str, version: &KernelVersion, asked: &[RequestedSymbol], toolchain: &str) -> Key {
+/// Pulls the kernel `name` from `repository` into the cache, unless the cache has it.
+///
+/// # Errors
+/// The repository does not have it, or what it has is not what its key says.
+pub fn pull(lab: &Lab, name: &str, repository: &Repository) -> Result<Kernel> {
+    let spec = KernelSpec::load(&lab.root, name)?;
+    let patches = Patch::load_all(&lab.root, &spec.patches)?;
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let portable =
+        Portable { lab, spec: &spec, source: &spec.source, patches: &patches, toolchain: &toolchain };
+    portable.pull(repository)
+}
+
+/// Packs the kernel `name`, which is in the cache, for a registry.
+pub fn pack(lab: &Lab, kernel: &Kernel) -> Result<Packed> {
+    let spec = &kernel.spec;
+    let patches = Patch::load_all(&lab.root, &spec.patches)?;
+    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let portable = Portable { lab, spec, source: &spec.source, patches: &patches, toolchain: &toolchain };
+    portable.pack(kernel, &exact_version(&lab.cache, kernel)?)
+}
+
+pub(super) fn key(
+    name: &str,
+    source: &str,
+    version: &KernelVersion,
+    asked: &[RequestedSymbol],
+    toolchain: &str,
+) -> Key {
     KeyBuilder::default()
         .input("layout", LAYOUT)
         .input("source", source)

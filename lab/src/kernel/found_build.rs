@@ -3,6 +3,7 @@
 use super::{
     distribution::Distribution,
     lists::{functions_in_file, modules_of},
+    portable,
     stamp::Stamp,
 };
 use crate::{
@@ -56,7 +57,8 @@ fn distribution(cache: &Cache, config_hash: &str) -> Result<Option<Distribution>
     Ok(places(cache)?.iter().find_map(|place| Distribution::with_config(place, config_hash)))
 }
 
-fn places(cache: &Cache) -> Result<Vec<PathBuf>> {
+/// Returns the directories of all builds.
+pub(super) fn places(cache: &Cache) -> Result<Vec<PathBuf>> {
     let builds = cache.directory("builds")?;
     let entries = fs::read_dir(&builds)?;
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| !is_hidden(path)).collect())
@@ -83,7 +85,8 @@ impl FoundBuild {
     pub fn roots(&self) -> Vec<PathBuf> {
         // kbuild's link to the source tree.
         let source = self.output.join("source").canonicalize();
-        source.into_iter().chain([self.output.clone()]).collect()
+        let built_in = self.output.parent().map(portable::roots).unwrap_or_default();
+        source.into_iter().chain([self.output.clone()]).chain(built_in).collect()
     }
 
     /// Its functions by address, in the format of /proc/kallsyms.

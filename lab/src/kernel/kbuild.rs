@@ -112,6 +112,11 @@ impl Build<'_> {
         self.kernel(stamp, lease)
     }
 
+    /// Returns the kernel if its directory has it.
+    pub(super) fn if_found(self) -> Result<Option<Kernel>> {
+        self.found()?.map(|(stamp, lease)| self.kernel(stamp, lease)).transpose()
+    }
+
     fn found(&self) -> Result<Option<(Stamp, Lease)>> {
         // Leased before it is read: afterwards, it is not evicted.
         let Some(lease) = Lease::take(&self.place)? else { return Ok(None) };

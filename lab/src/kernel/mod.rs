@@ -3,8 +3,8 @@
 //! Imports of these files go one way, apart from `Kernel` itself. From below: `small_file`, `version`,
 //! `config`, `kconfig`, `compiler`, `spec`; the source by `source_tree`, `working_tree`, `resolved`, `source`, `patches`; descriptions by
 //! `bugs`, `catalog`, `choose`; the build by `toolchain`, `make`, `lists`, `stamp`,
-//! `kbuild`, or `distribution` for a distribution kernel; `build`, which decides between the two; and
-//! `working_copy`.
+//! `kbuild`, or `distribution` for a distribution kernel; `portable`, a build in a registry; `build`, which decides
+//! between these; and `working_copy`.
 
 mod bugs;
 mod build;
@@ -21,6 +21,7 @@ mod kconfig;
 mod lists;
 mod make;
 mod patches;
+mod portable;
 pub mod prune;
 mod resolved;
 mod selftests;
@@ -36,7 +37,9 @@ mod version;
 mod working_copy;
 mod working_tree;
 
-pub use build::{Identity, build, build_exactly, build_spec, exact_version, forget_source, identify};
+pub use build::{
+    Identity, build, build_exactly, build_spec, exact_version, forget_source, identify, pack, pull,
+};
 pub use catalog::list;
 pub use choose::{choose, named_version};
 pub use compiler::Compiler;
@@ -51,6 +54,7 @@ pub(crate) use functions::{Omitted, inlined, inlined_reason, omitted};
 pub use gdb_index::{GDB, indexed_vmlinux};
 pub(crate) use lists::{module_name, modules_in};
 pub(crate) use make::complaints;
+pub use portable::{Packed, REGISTRY_VARIABLE};
 pub use selftests::{SELFTEST_COLLECTIONS, SelftestCollection, SelftestKind};
 pub(crate) use spec::check_name;
 pub use spec::{DebianVersion, KernelSpec, MachineSpec, Memory, SourceSpec, SpecError};
@@ -128,6 +132,18 @@ impl Kernel {
             Some(distribution) => distribution.vmlinux(),
             None => Some(self.directory.join("vmlinux")),
         }
+    }
+
+    /// The directories of its output and its source: the prefixes of source file names in debug information. A kernel
+    /// from a registry also has those of the machine that built it.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let place = self.directory.parent().unwrap_or(&self.directory);
+        [self.directory.clone(), self.source.clone()].into_iter().chain(portable::roots(place)).collect()
+    }
+
+    /// Returns whether it was pulled from a registry, with only as much source as modules and selftests need.
+    pub fn is_pulled(&self) -> bool {
+        self.directory.parent().is_some_and(portable::is_pulled)
     }
 
     /// Returns whether it is a distribution kernel, without source.

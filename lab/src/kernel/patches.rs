@@ -50,7 +50,8 @@ pub(super) fn check(spec: &KernelSpec) -> Result<(), String> {
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
     name: String,
-    text: String,
+    /// What git applies.
+    pub(super) text: String,
 }
 
 impl Patch {
@@ -89,11 +90,15 @@ fn git_apply(tree: &Path, scratch: &Path) -> Tool {
 
 /// Returns key, version and label of the source in `spec` with `patches` applied.
 pub(super) fn identify(lab: &Lab, spec: &SourceSpec, patches: &[Patch]) -> Result<Named> {
-    let source = source::identify(lab, spec)?;
+    Ok(patched(source::identify(lab, spec)?, patches))
+}
+
+/// Returns key, version and label of a source with `patches` applied.
+pub(super) fn patched(source: Named, patches: &[Patch]) -> Named {
     if patches.is_empty() {
-        return Ok(source);
+        return source;
     }
-    Ok(Named { key: key(&source, patches).as_str().to_owned(), label: label(&source, patches), ..source })
+    Named { key: key(&source, patches).as_str().to_owned(), label: label(&source, patches), ..source }
 }
 
 /// Names of patches are not part of the key: they do not affect the build.

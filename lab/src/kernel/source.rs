@@ -22,7 +22,7 @@ use crate::{
     progress::Progress,
     words::hex,
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use fs_err::{self as fs, File};
 use sha2::{Digest, Sha256};
 use std::{io::Read, path::Path};
@@ -75,6 +75,34 @@ fn debian_version(
     }
 }
 
+/// Returns the source in `spec` pinned to the version or commit that it has, which is looked up unless it is known.
+pub(super) fn exact(lab: &Lab, spec: &SourceSpec) -> Result<SourceSpec> {
+    let version = match spec {
+        SourceSpec::Debian { suite, package, version } => {
+            debian_version(lab, spec, suite, package, version.as_ref())?
+        }
+        SourceSpec::Git { url, reference } => commit(lab, spec, url, reference)?,
+        _ => return Ok(spec.clone()),
+    };
+    spec.exactly(&version).map_err(Error::msg)
+}
+
+/// Returns key, version and label of a source that need not be here, if `spec` pins it. `version` is that in its
+/// Makefile.
+pub(super) fn named(spec: &SourceSpec, version: KernelVersion) -> Option<Named> {
+    let (key, label) = match spec {
+        SourceSpec::Debian { package, version: Some(pinned), .. } => {
+            (debian_key(package, pinned.as_str()), pinned.as_str().to_owned())
+        }
+        SourceSpec::Tarball { sha256, .. } => (tarball_key(sha256), version.to_string()),
+        SourceSpec::Git { reference, .. } if is_commit(reference) => {
+            (commit_key(reference), short(reference).to_owned())
+        }
+        _ => return None,
+    };
+    Some(Named { key: key.as_str().to_owned(), version, label })
+}
+
 fn debian_key(package: &str, version: &str) -> Key {
     let key = KeyBuilder::default().input("package", package).input("version", version);
     key.finish(&format!("{package}-{version}"))
@@ -109,9 +137,12 @@ fn fetched_debian(lab: &Lab, spec: &SourceSpec, [suite, package, version]: [&str
     })
 }
 
+fn tarball_key(sha256: &str) -> Key {
+    KeyBuilder::default().input("sha256", sha256).finish("tarball")
+}
+
 fn tarball(lab: &Lab, url: &str, sha256: &str) -> Result<Source> {
-    let key = KeyBuilder::default().input("sha256", sha256).finish("tarball");
-    fetched(lab, &key, "", |into| {
+    fetched(lab, &tarball_key(sha256), "", |into| {
         let archive = into.join("download");
         if which("curl").is_none() {
             bail!(Outage(format!("cannot download `{url}` without curl: install the package `curl`")));
@@ -139,13 +170,18 @@ fn tarball(lab: &Lab, url: &str, sha256: &str) -> Result<Source> {
     })
 }
 
-fn repository(lab: &Lab, spec: &SourceSpec, url: &str, reference: &str) -> Result<Source> {
-    if which("git").is_none() {
-        bail!("cannot fetch `{url}` without git: install the package `git`");
-    }
-    let is_commit = is_commit(reference);
-    let commit = resolve(&lab.cache, spec, || {
-        if is_commit {
+fn commit_key(commit: &str) -> Key {
+    KeyBuilder::default().input("commit", commit).finish("git")
+}
+
+fn short(commit: &str) -> &str {
+    &commit[..12.min(commit.len())]
+}
+
+/// Returns the commit that the reference had when it was first looked up.
+fn commit(lab: &Lab, spec: &SourceSpec, url: &str, reference: &str) -> Result<String> {
+    resolve(&lab.cache, spec, || {
+        if is_commit(reference) {
             return Ok(reference.to_owned());
         }
         // Query both: the second line has the commit that an annotated tag points to.
@@ -161,12 +197,18 @@ fn repository(lab: &Lab, spec: &SourceSpec, url: &str, reference: &str) -> Resul
             "git returned `{commit}` for `{reference}` of `{url}`, expected a commit"
         );
         Ok(commit.to_owned())
-    })?;
-    let key = KeyBuilder::default().input("commit", &commit).finish("git");
-    fetched(lab, &key, &commit[..12.min(commit.len())], |into| {
+    })
+}
+
+fn repository(lab: &Lab, spec: &SourceSpec, url: &str, reference: &str) -> Result<Source> {
+    if which("git").is_none() {
+        bail!("cannot fetch `{url}` without git: install the package `git`");
+    }
+    let commit = commit(lab, spec, url, reference)?;
+    fetched(lab, &commit_key(&commit), short(&commit), |into| {
         let tree = into.join("tree");
         let _task = lab.progress.task(format!("fetching {reference} of {url}"), None);
-        let wanted = if is_commit { &commit } else { reference };
+        let wanted = if is_commit(reference) { &commit } else { reference };
         fs::create_dir(&tree)?;
         git(&tree).args(["init", "--quiet"]).run()?;
         git(&tree)

@@ -34,6 +34,15 @@ impl WorkingCopy {
         if kernel.is_distribution() {
             bail!("the kernel `{}` is a distribution kernel and has no source", kernel.name);
         }
+        if kernel.is_pulled() {
+            bail!(
+                "the kernel `{}` was pulled from a registry, without its whole source: unset {}, remove `{}`, and it \
+                 is built here",
+                kernel.name,
+                super::REGISTRY_VARIABLE,
+                kernel.directory.parent().unwrap_or(&kernel.directory).display()
+            );
+        }
         let original = kernel.source.clone();
         let path = original.as_os_str().as_encoded_bytes();
         let key = KeyBuilder::default().input("copy of", path).finish("working-copy");

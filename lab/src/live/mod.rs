@@ -158,7 +158,7 @@ fn told(death: &Death, kernel: &Kernel, modules: &[Module], directory: &Path) ->
     let binaries = Binaries {
         vmlinux: kernel.vmlinux(),
         modules: modules.iter().map(|module| (module.name.clone(), module.debug.clone())).collect(),
-        roots: vec![kernel.directory.clone(), kernel.source.clone()],
+        roots: kernel.roots(),
     };
     // Without files and lines, the splats are still useful.
     let _ = decode(&mut splats, &binaries);

@@ -116,7 +116,7 @@ pub fn binaries(subject: &Subject<'_>) -> Binaries {
     Binaries {
         vmlinux: kernel.vmlinux(),
         modules: modules.values().map(|module| (module.name.clone(), module.debug.clone())).collect(),
-        roots: vec![kernel.directory.clone(), kernel.source.clone()],
+        roots: kernel.roots(),
     }
 }
 
