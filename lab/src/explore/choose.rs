@@ -1,7 +1,7 @@
 //! Random sequences of operations, guided towards what was not tried yet.
 
 use super::{
-    model::{Model, Shape, kinds},
+    model::{Known, Model, Shape, kinds},
     operation::{
         Arguments, Event, FUNCTIONS, Filter, HookChange, List, Named, Operation, Place, Probe, Tracer,
     },
@@ -23,10 +23,26 @@ const EVENTS: u8 = 2;
 const INSTANCES: u8 = 2;
 const HOOKS: u8 = 3;
 
+/// What sequences depend on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts {
+    /// Whether the kernel has fprobe events.
+    pub(super) fprobes: bool,
+    /// What the kernel is known to do otherwise.
+    pub(super) known: Known,
+}
+
+impl Facts {
+    /// The state before the first operation.
+    pub(super) fn model(self) -> Model {
+        Model { known: self.known, ..Model::default() }
+    }
+}
+
 /// Makes sequences.
 pub(super) struct Chooser {
     random: Rng,
-    fprobes: bool,
+    facts: Facts,
     /// How often an operation was chosen in a state, by the hash of both.
     tried: HashMap<u64, u32>,
     sequences: u16,
@@ -34,8 +50,8 @@ pub(super) struct Chooser {
 
 impl Chooser {
     /// `seed` determines all sequences.
-    pub(super) fn new(seed: u64, fprobes: bool) -> Chooser {
-        Chooser { random: Rng::with_seed(seed), fprobes, tried: HashMap::new(), sequences: 0 }
+    pub(super) fn new(seed: u64, facts: Facts) -> Chooser {
+        Chooser { random: Rng::with_seed(seed), facts, tried: HashMap::new(), sequences: 0 }
     }
 
     /// Returns the number of different pairs of a state and an operation so far.
@@ -48,7 +64,7 @@ impl Chooser {
         let number = self.sequences;
         // Their events need different names only within a scenario.
         self.sequences = self.sequences.wrapping_add(1);
-        let mut model = Model::default();
+        let mut model = self.facts.model();
         let mut chosen = Vec::new();
         while chosen.len() < OPERATIONS {
             let shape = model.shape();
@@ -72,7 +88,7 @@ impl Chooser {
         let event = Event { sequence, number: self.random.u8(..EVENTS) };
         let on = self.random.u8(..3) > 0;
         let place = self.place(sequence, model);
-        match self.random.u8(..40) {
+        match self.random.u8(..48) {
             0..8 => Operation::Define(event, self.probe()),
             8..10 => Operation::Remove(self.one(&[List::Kprobes, List::All]), event),
             10 => Operation::Truncate(self.one(&[List::Kprobes, List::All])),
@@ -90,9 +106,13 @@ impl Chooser {
             },
             26 => Operation::Record(self.instance(sequence), !on),
             27..33 => self.hook(sequence),
-            33..35 => Operation::FunctionFilter(self.one(&FUNCTIONS), on),
-            35 => Operation::Tracer(if on { Tracer::Function } else { Tracer::Nop }),
-            36..39 => Operation::Work,
+            33..36 => Operation::FunctionFilter(place, self.one(&FUNCTIONS), on),
+            36..38 => Operation::Tracer(place, if on { Tracer::Function } else { Tracer::Nop }),
+            38..40 => Operation::RemoveAt(event, self.one(&FUNCTIONS)),
+            40 => Operation::PidFilter(place, on),
+            41 => Operation::ArmKprobes(self.random.bool()),
+            42 => Operation::Ftrace(self.random.bool()),
+            43..46 => Operation::Work,
             _ => Operation::Look,
         }
     }
@@ -103,7 +123,7 @@ impl Chooser {
 
     fn probe(&mut self) -> Probe {
         Probe {
-            kind: self.one(kinds(self.fprobes)),
+            kind: self.one(kinds(self.facts.fprobes)),
             function: self.one(&FUNCTIONS),
             arguments: self.one(&[Arguments::None, Arguments::Own, Arguments::Own, Arguments::Immediate]),
         }
@@ -133,6 +153,7 @@ impl Chooser {
         ];
         let change = self.one(&changes);
         let functions = match change {
+            HookChange::Add { ipmodify: true } if self.random.u8(..8) == 0 => Vec::new(),
             HookChange::Add { .. } if self.random.bool() => FUNCTIONS.to_vec(),
             HookChange::Add { .. } | HookChange::Widen | HookChange::Narrow => vec![self.one(&FUNCTIONS)],
             _ => Vec::new(),
@@ -177,7 +198,7 @@ mod tests {
     #[test]
     fn a_seed_determines_all_sequences() {
         let all = |seed| {
-            let mut chooser = Chooser::new(seed, true);
+            let mut chooser = Chooser::new(seed, Facts { fprobes: true, ..Facts::default() });
             (0..20).map(|_| chooser.sequence()).collect::<Vec<_>>()
         };
         assert_eq!(all(1), all(1));
@@ -186,7 +207,7 @@ mod tests {
 
     #[test]
     fn sequences_leave_nothing_and_reach_much() {
-        let mut chooser = Chooser::new(3, false);
+        let mut chooser = Chooser::new(3, Facts::default());
         for _ in 0..500 {
             let mut model = Model::default();
             for operation in chooser.sequence() {

@@ -1,7 +1,8 @@
 //! Runs sequences, and keeps what contradicts the model.
 
 use super::{
-    choose::Chooser,
+    choose::{Chooser, Facts},
+    model::Known,
     operation::Operation,
     script::{Script, script},
     shrink::shrink,
@@ -80,6 +81,7 @@ pub struct Hunt<'a, F> {
     /// Where scenarios and findings go.
     directory: &'a Path,
     limits: Limits,
+    facts: Facts,
     chooser: Mutex<Chooser>,
     sequences: AtomicU64,
     /// The signatures seen so far.
@@ -105,13 +107,17 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
-        let fprobes = kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y");
+        let facts = Facts {
+            fprobes: kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y"),
+            known: Known { fprobe_errno: kernel.spec.bugs.contains_key("bugs/fprobe-exists") },
+        };
         Ok(Hunt {
             prepared,
             kernel,
             directory,
             limits,
-            chooser: Mutex::new(Chooser::new(seed, fprobes)),
+            facts,
+            chooser: Mutex::new(Chooser::new(seed, facts)),
             sequences: AtomicU64::new(0),
             seen: Mutex::default(),
             findings: Mutex::default(),
@@ -163,7 +169,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Runs operations on a pristine machine. Removes the files.
     fn once(&self, operations: &[Operation]) -> Result<Ran> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
-        let script = script("operations and what the model predicts", operations);
+        let script = script("operations and what the model predicts", self.facts.model(), operations);
         let found = put(place.path(), "explored", &script.text)?;
         let scenario = Scenario::parse(&found.path, &script.text)?;
         let attempt = Attempt {
@@ -224,8 +230,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             return Ok(());
         }
         let name = format!("{}-{}", self.kernel.name, findings.len() + 1);
-        let text =
-            script("found by exploring; the first line of a failure says what is not so", &operations).text;
+        let text = script("found by exploring", self.facts.model(), &operations).text;
         let file = put(&self.directory.join("found"), &name, &text)?;
         let finding =
             Finding { file, signature: wanted.to_owned(), reason, operations: (before, operations.len()) };

@@ -43,6 +43,23 @@ pub(super) struct Instance {
     pub(super) entries: u64,
 }
 
+/// The function tracer of an instance or of the top level, and what else holds for all events there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Tracing {
+    /// `set_ftrace_filter`.
+    pub(super) filter: BTreeSet<Function>,
+    /// Whether the tracer is `function`.
+    pub(super) traces_functions: bool,
+    /// Whether events of the workload are ignored.
+    pub(super) ignores: bool,
+}
+
+impl Tracing {
+    fn traces(&self, function: Function) -> bool {
+        self.traces_functions && self.filter.contains(&function)
+    }
+}
+
 /// A hook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hook {
@@ -67,6 +84,13 @@ pub(super) struct Line {
     pub(super) hits: u64,
 }
 
+/// Known differences between a kernel and what it should do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Known {
+    /// EINVAL instead of the error of registering an fprobe event (`bugs/fprobe-exists`).
+    pub(super) fprobe_errno: bool,
+}
+
 /// The state of tracing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Model {
@@ -78,10 +102,14 @@ pub(super) struct Model {
     pub(super) instances: BTreeMap<Named, Instance>,
     /// The hooks.
     pub(super) hooks: BTreeMap<Named, Hook>,
-    /// `set_ftrace_filter`.
-    pub(super) filter: BTreeSet<Function>,
-    /// Whether the tracer is `function`.
-    pub(super) traces_functions: bool,
+    /// What else is set, at each place where something is.
+    pub(super) tracing: BTreeMap<Place, Tracing>,
+    /// Whether all kprobes are disarmed.
+    pub(super) disarmed: bool,
+    /// Whether ftrace is off.
+    pub(super) ftrace_off: bool,
+    /// What the kernel is known to do otherwise.
+    pub(super) known: Known,
     /// The events of the whole trace of the top level, by name.
     pub(super) recorded: BTreeMap<Event, u64>,
     /// The calls in the whole trace of the top level.
@@ -110,16 +138,27 @@ impl Model {
                 Ok(())
             }
             Operation::Hook(name, change, functions) => self.hook(*name, *change, functions),
-            Operation::FunctionFilter(function, add) => {
+            Operation::RemoveAt(event, function) => self.remove_at(*event, *function),
+            Operation::FunctionFilter(place, function, add) => {
+                let filter = &mut self.place(*place)?.filter;
                 if *add {
-                    self.filter.insert(*function);
+                    filter.insert(*function);
                 } else {
-                    self.filter.remove(function);
+                    filter.remove(function);
                 }
                 Ok(())
             }
-            Operation::Tracer(tracer) => {
-                self.traces_functions = *tracer == Tracer::Function;
+            Operation::Tracer(place, tracer) => self.trace(*place, *tracer == Tracer::Function),
+            Operation::PidFilter(place, on) => {
+                self.place(*place)?.ignores = *on;
+                Ok(())
+            }
+            Operation::ArmKprobes(on) => {
+                self.disarmed = !on;
+                Ok(())
+            }
+            Operation::Ftrace(on) => {
+                self.ftrace_off = !on;
                 Ok(())
             }
             Operation::Work => {
@@ -134,13 +173,14 @@ impl Model {
     /// traces all functions, for example.
     pub(super) fn knows(&self, operation: &Operation) -> bool {
         match operation {
-            Operation::FunctionFilter(function, false) => {
-                self.filter.contains(function) && (!self.traces_functions || self.filter.len() > 1)
+            Operation::FunctionFilter(place, function, false) => self.tracing.get(place).is_some_and(|at| {
+                at.filter.contains(function) && (!at.traces_functions || at.filter.len() > 1)
+            }),
+            Operation::Tracer(place, Tracer::Function) => {
+                self.tracing.get(place).is_some_and(|at| !at.filter.is_empty())
             }
-            Operation::Tracer(Tracer::Function) => !self.filter.is_empty(),
-            Operation::Hook(_, HookChange::Add { .. } | HookChange::Widen, functions) => {
-                !functions.is_empty()
-            }
+            Operation::Hook(_, HookChange::Add { ipmodify }, functions) => *ipmodify || !functions.is_empty(),
+            Operation::Hook(_, HookChange::Widen, functions) => !functions.is_empty(),
             Operation::Hook(name, HookChange::Narrow, functions) => {
                 let all = |hook: &Hook| functions.iter().all(|function| hook.functions.contains(function));
                 functions.len() == 1
@@ -166,17 +206,39 @@ impl Model {
     /// Returns whether a BRK is at the beginning of a function.
     pub(super) fn has_brk(&self, function: Function) -> bool {
         let here = |line: &&Line| line.probe.kind.is_kprobe() && line.probe.function == function;
-        self.lines.iter().filter(here).any(|line| self.is_armed(line.event))
+        !self.disarmed && self.lines.iter().filter(here).any(|line| self.is_armed(line.event))
     }
 
     /// Returns the number of ftrace_ops that a function has, and whether there may be more of fprobes.
     pub(super) fn ops(&self, function: Function) -> (u64, bool) {
+        if self.ftrace_off {
+            return (0, false);
+        }
         let hooks = self.hooks.values().filter(|hook| hook.registered && hook.functions.contains(&function));
-        let traced = self.traces_functions && self.filter.contains(&function);
+        let traced = self.tracing.values().filter(|at| at.traces(function));
         let probed = |line: &Line| {
             !line.probe.kind.is_kprobe() && line.probe.function == function && self.is_armed(line.event)
         };
-        (hooks.count() as u64 + u64::from(traced), self.lines.iter().any(probed))
+        ((hooks.count() + traced.count()) as u64, self.lines.iter().any(probed))
+    }
+
+    /// Returns what is set at a place.
+    fn place(&mut self, place: Place) -> Result<&mut Tracing, Errno> {
+        if place.is_some_and(|name| !self.instances.contains_key(&name)) {
+            return Err("ENOENT");
+        }
+        Ok(self.tracing.entry(place).or_default())
+    }
+
+    /// Selects a tracer. A new one begins with an empty buffer.
+    fn trace(&mut self, place: Place, functions: bool) -> Result<(), Errno> {
+        let at = self.place(place)?;
+        if at.traces_functions != functions {
+            at.traces_functions = functions;
+            let instance = place.and_then(|name| self.instances.get_mut(&name));
+            instance.into_iter().for_each(|instance| instance.entries = 0);
+        }
+        Ok(())
     }
 
     fn define(&mut self, event: Event, probe: Probe) -> Result<(), Errno> {
@@ -186,7 +248,8 @@ impl Model {
         let differs = siblings.iter().any(|other| types(*other) != types(probe));
         let same = |other: &Probe| other.place() == probe.place();
         if differs || siblings.iter().any(same) {
-            return Err("EEXIST");
+            let lost = self.known.fprobe_errno && !probe.kind.is_kprobe();
+            return Err(if lost { "EINVAL" } else { "EEXIST" });
         }
         self.lines.push(Line { event, probe, hits: 0 });
         if is_new {
@@ -197,24 +260,36 @@ impl Model {
         Ok(())
     }
 
-    /// Removes probes as the kernel walks its list: those with siblings go even if the event is enabled.
     fn remove(&mut self, list: List, event: Event) -> Result<(), Errno> {
-        let wanted = |line: &Line| line.event == event && list.has(line.probe.kind);
-        if !self.lines.iter().any(wanted) {
+        self.remove_lines(event, |line| list.has(line.probe.kind))
+    }
+
+    fn remove_at(&mut self, event: Event, function: Function) -> Result<(), Errno> {
+        self.remove_lines(event, |line| line.probe.function == function)
+    }
+
+    /// Removes probes as the kernel walks its list: of an enabled event, all but its last one.
+    fn remove_lines(&mut self, event: Event, wanted: impl Fn(&Line) -> bool) -> Result<(), Errno> {
+        if !self.probes(event).any(&wanted) {
             return Err("ENOENT");
         }
         let is_armed = self.is_armed(event);
-        let last = self.lines.iter().rposition(wanted);
-        let mut index = 0;
+        let mut left = self.probes(event).count();
+        let mut refused = false;
         self.lines.retain(|line| {
-            let stays = !wanted(line) || is_armed && Some(index) == last;
-            index += 1;
-            stays
+            if line.event != event || !wanted(line) {
+                return true;
+            }
+            refused |= is_armed && left == 1;
+            left -= usize::from(!refused);
+            refused
         });
-        if is_armed {
+        if refused {
             return Err("EBUSY");
         }
-        self.forget(event);
+        if left == 0 {
+            self.forget(event);
+        }
         Ok(())
     }
 
@@ -297,6 +372,7 @@ impl Model {
 
     fn remove_instance(&mut self, name: Named) -> Result<(), Errno> {
         self.instances.remove(&name).ok_or("ENOENT")?;
+        self.tracing.remove(&Some(name));
         self.files.retain(|(_, place), _| *place != Some(name));
         Ok(())
     }
@@ -306,6 +382,10 @@ impl Model {
         if let HookChange::Add { ipmodify } = change {
             if self.hooks.contains_key(&name) {
                 return Err("EEXIST");
+            }
+            // It would modify all functions.
+            if ipmodify && functions.is_empty() {
+                return Err("EINVAL");
             }
             if ipmodify && self.is_modified(name, &functions) {
                 return Err("EBUSY");
@@ -351,34 +431,54 @@ impl Model {
     /// Counts what one run of the workload must cause.
     fn work(&mut self) {
         for function in FUNCTIONS {
-            let hooks = self.hooks.values_mut();
-            for hook in hooks.filter(|hook| hook.registered && hook.functions.contains(&function)) {
-                hook.hits += function.calls();
-            }
-            if self.traces_functions && self.filter.contains(&function) {
-                *self.traced.entry(function).or_default() += function.calls();
+            if !self.ftrace_off {
+                self.call(function);
             }
         }
         for index in 0..self.lines.len() {
             let Line { event, probe, .. } = self.lines[index];
-            if !self.is_armed(event) {
+            let off = if probe.kind.is_kprobe() { self.disarmed } else { self.ftrace_off };
+            if !self.is_armed(event) || off {
                 continue;
             }
             let values = probe.values();
             self.lines[index].hits += values.len() as u64;
-            for ((_, place), file) in self.files.iter_mut().filter(|((name, _), _)| *name == event) {
-                if let Some(hits) = &mut file.histogram {
-                    *hits += values.len() as u64;
+            self.hit(event, &values);
+        }
+    }
+
+    /// Counts the calls of a function by hooks and function tracers.
+    fn call(&mut self, function: Function) {
+        let hooks = self.hooks.values_mut();
+        for hook in hooks.filter(|hook| hook.registered && hook.functions.contains(&function)) {
+            hook.hits += function.calls();
+        }
+        for (place, _) in self.tracing.iter().filter(|(_, at)| at.traces(function)) {
+            match place {
+                None => *self.traced.entry(function).or_default() += function.calls(),
+                Some(name) => {
+                    let instance = self.instances.get_mut(name).filter(|instance| instance.records);
+                    instance.into_iter().for_each(|instance| instance.entries += function.calls());
                 }
-                let filter = file.filter.unwrap_or(Filter::Clear);
-                let passed = values.iter().filter(|value| filter.passes(**value)).count() as u64;
-                match place {
-                    _ if !file.enabled => {}
-                    None => *self.recorded.entry(event).or_default() += passed,
-                    Some(place) => {
-                        let instance = self.instances.get_mut(place).filter(|instance| instance.records);
-                        instance.into_iter().for_each(|instance| instance.entries += passed);
-                    }
+            }
+        }
+    }
+
+    /// Counts the records of a probe at each place.
+    fn hit(&mut self, event: Event, values: &[u64]) {
+        for ((_, place), file) in self.files.iter_mut().filter(|((name, _), _)| *name == event) {
+            if let Some(hits) = &mut file.histogram {
+                *hits += values.len() as u64;
+            }
+            let ignored = self.tracing.get(place).is_some_and(|at| at.ignores);
+            let filter = file.filter.unwrap_or(Filter::Clear);
+            let passed = values.iter().filter(|value| filter.passes(**value)).count() as u64;
+            match place {
+                _ if !file.enabled || ignored => {}
+                None => *self.recorded.entry(event).or_default() += passed,
+                Some(place) => {
+                    let instance = self.instances.get_mut(place).filter(|instance| instance.records);
+                    instance.into_iter().for_each(|instance| instance.entries += passed);
                 }
             }
         }
@@ -387,10 +487,21 @@ impl Model {
     /// Returns the operations that remove all that there is, in an order that the kernel accepts.
     pub(super) fn tear_down(&self) -> Vec<Operation> {
         let mut all = Vec::new();
-        if self.traces_functions {
-            all.push(Operation::Tracer(Tracer::Nop));
+        if self.disarmed {
+            all.push(Operation::ArmKprobes(true));
         }
-        all.extend(self.filter.iter().map(|function| Operation::FunctionFilter(*function, false)));
+        if self.ftrace_off {
+            all.push(Operation::Ftrace(true));
+        }
+        for (place, at) in &self.tracing {
+            if at.traces_functions {
+                all.push(Operation::Tracer(*place, Tracer::Nop));
+            }
+            all.extend(at.filter.iter().map(|function| Operation::FunctionFilter(*place, *function, false)));
+            if at.ignores {
+                all.push(Operation::PidFilter(*place, false));
+            }
+        }
         all.extend(self.hooks.keys().map(|name| Operation::Hook(*name, HookChange::Remove, Vec::new())));
         for ((event, place), file) in &self.files {
             if file.enabled {
@@ -421,8 +532,8 @@ impl Model {
                 .values()
                 .map(|hook| (hook.ipmodify, hook.registered, hook.functions.clone()))
                 .collect(),
-            filter: self.filter.clone(),
-            traces_functions: self.traces_functions,
+            tracing: self.tracing.values().filter(|at| **at != Tracing::default()).cloned().collect(),
+            off: (self.disarmed, self.ftrace_off),
         }
     }
 }
@@ -434,8 +545,8 @@ pub(super) struct Shape {
     files: Vec<(u8, bool, bool, Option<Filter>, bool)>,
     instances: Vec<bool>,
     hooks: Vec<(bool, bool, BTreeSet<Function>)>,
-    filter: BTreeSet<Function>,
-    traces_functions: bool,
+    tracing: Vec<Tracing>,
+    off: (bool, bool),
 }
 
 /// The kinds of probes that a kernel has.

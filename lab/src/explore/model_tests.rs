@@ -91,8 +91,8 @@ fn nothing_is_left_after_tearing_down() {
         (Enable(Some(ONE), EVENT, true), ""),
         (Histogram(Some(ONE), EVENT, true), ""),
         (Hook(ONE, HookChange::Add { ipmodify: false }, vec![Function::Read]), ""),
-        (Operation::FunctionFilter(Function::Read, true), ""),
-        (Operation::Tracer(Tracer::Function), ""),
+        (Operation::FunctionFilter(None, Function::Read, true), ""),
+        (Operation::Tracer(None, Tracer::Function), ""),
     ]);
     for operation in model.tear_down() {
         assert!(model.knows(&operation), "{operation:?}");

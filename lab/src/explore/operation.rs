@@ -230,7 +230,7 @@ pub(super) enum HookChange {
     Disable,
 }
 
-/// The tracer of the top level.
+/// A tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Tracer {
     /// `nop`
@@ -255,6 +255,8 @@ pub(super) enum Operation {
     Define(Event, Probe),
     /// Removes an event with all of its probes.
     Remove(List, Event),
+    /// Removes the probes of an event that are at this function.
+    RemoveAt(Event, Function),
     /// Removes everything that a file lists.
     Truncate(List),
     /// Enables or disables an event.
@@ -276,9 +278,15 @@ pub(super) enum Operation {
     /// Changes a hook.
     Hook(Named, HookChange, Vec<Function>),
     /// Adds a function to `set_ftrace_filter`, or removes it.
-    FunctionFilter(Function, bool),
+    FunctionFilter(Place, Function, bool),
     /// Selects the tracer.
-    Tracer(Tracer),
+    Tracer(Place, Tracer),
+    /// Records only events of the agent, which calls none of the functions; or of all processes again.
+    PidFilter(Place, bool),
+    /// Arms or disarms all kprobes at once.
+    ArmKprobes(bool),
+    /// Turns ftrace on or off as a whole.
+    Ftrace(bool),
     /// Runs the workload.
     Work,
     /// Compares all that the kernel shows with the model.

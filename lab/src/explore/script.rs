@@ -16,8 +16,7 @@ pub(super) struct Script {
 }
 
 /// Writes a scenario of these operations.
-pub(super) fn script(summary: &str, operations: &[Operation]) -> Script {
-    let mut model = Model::default();
+pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) -> Script {
     let mut text = format!(
         "summary: {summary:?}\nrequires:\n  kernel: \">=5.10\"\n  config: [KPROBE_EVENTS, HIST_TRIGGERS, \
          DYNAMIC_FTRACE, FUNCTION_TRACER, EVENTFD, PROC_KCORE]\ntimeout: 120s\nsteps:\n"
@@ -39,7 +38,7 @@ pub(super) fn script(summary: &str, operations: &[Operation]) -> Script {
         let name = event.to_string().replace('/', ":");
         let _ = writeln!(expectations, "  - {{ count: {{ event: {name:?}, is: {count} }} }}");
     }
-    let traces = operations.iter().any(|operation| matches!(operation, Operation::Tracer(_)));
+    let traces = operations.iter().any(|operation| matches!(operation, Operation::Tracer(None, _)));
     for function in FUNCTIONS.iter().filter(|_| traces) {
         let count = model.traced.get(function).copied().unwrap_or_default();
         let symbol = function.symbol();
@@ -92,11 +91,23 @@ fn step(operation: &Operation, errno: Option<&str>) -> String {
         Operation::Record(name, on) => write(&format!("instances/{name}/tracing_on"), switch(on), false),
         Operation::Clear(name) => write(&format!("instances/{name}/trace"), "", false),
         Operation::Hook(name, change, functions) => hook(*name, *change, functions),
-        Operation::FunctionFilter(function, add) => {
-            let not = if *add { "" } else { "!" };
-            write("set_ftrace_filter", &format!("{not}{}", function.symbol()), true)
+        Operation::RemoveAt(event, function) => {
+            write("dynamic_events", &format!("-:{event} {}", function.symbol()), true)
         }
-        Operation::Tracer(tracer) => write("current_tracer", tracer.name(), false),
+        Operation::FunctionFilter(place, function, add) => {
+            let not = if *add { "" } else { "!" };
+            let file = format!("{}set_ftrace_filter", directory(*place));
+            write(&file, &format!("{not}{}", function.symbol()), true)
+        }
+        Operation::Tracer(place, tracer) => {
+            write(&format!("{}current_tracer", directory(*place)), tracer.name(), false)
+        }
+        Operation::PidFilter(place, on) => {
+            // 1 is the agent.
+            write(&format!("{}set_event_pid", directory(*place)), if *on { "1" } else { "" }, false)
+        }
+        Operation::ArmKprobes(on) => write("/sys/kernel/debug/kprobes/enabled", switch(on), false),
+        Operation::Ftrace(on) => write("/proc/sys/kernel/ftrace_enabled", switch(on), false),
         Operation::Work => format!("workload: {WORKLOAD}, stdout: {{ ends_with: read 7 }}"),
         Operation::Look => unreachable!("a look is several steps"),
     };
@@ -112,6 +123,7 @@ fn hook(name: Named, change: HookChange, functions: &[Function]) -> String {
         functions.collect::<Vec<_>>().join(",")
     };
     let command = match change {
+        HookChange::Add { .. } if functions.is_empty() => format!("+{name} flags=ipmodify"),
         HookChange::Add { ipmodify: false } => format!("+{name} symbol={}", listed("")),
         HookChange::Add { ipmodify: true } => format!("+{name} symbol={} flags=ipmodify", listed("")),
         HookChange::Remove => format!("-{name}"),
@@ -158,8 +170,11 @@ fn look(model: &Model) -> Vec<String> {
         let is = if model.has_brk(function) { "brk 0x4" } else { "original" };
         steps.push(format!("text: {{ at: {symbol} }}, is: {is}"));
     }
-    let tracer = if model.traces_functions { "function" } else { "nop" };
-    steps.push(format!("read: current_tracer, text: {{ equal: {tracer} }}"));
+    for (place, at) in &model.tracing {
+        let tracer = if at.traces_functions { "function" } else { "nop" };
+        let file = format!("{}current_tracer", directory(*place));
+        steps.push(format!("read: {file:?}, text: {{ equal: {tracer} }}"));
+    }
     steps
 }
 
@@ -209,15 +224,18 @@ fn of_file(place: Place, event: Event, file: &EventFile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{explore::choose::Chooser, scenario::Scenario};
+    use crate::{
+        explore::choose::{Chooser, Facts},
+        scenario::Scenario,
+    };
     use std::path::Path;
 
     #[test]
     fn every_sequence_is_a_scenario() {
-        let mut chooser = Chooser::new(1, true);
+        let mut chooser = Chooser::new(1, Facts { fprobes: true, ..Facts::default() });
         for _ in 0..50 {
             let operations = [chooser.sequence(), chooser.sequence()].concat();
-            let script = script("two sequences", &operations);
+            let script = script("two sequences", Model::default(), &operations);
             let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));
             assert_eq!(scenario.steps.len(), script.origins.len());

@@ -40,11 +40,11 @@ fn is_known(operations: &[Operation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::choose::Chooser;
+    use crate::explore::choose::{Chooser, Facts};
 
     #[test]
     fn what_does_not_matter_goes() {
-        let mut chooser = Chooser::new(5, false);
+        let mut chooser = Chooser::new(5, Facts::default());
         let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence()).collect();
         let works = |operations: &[Operation]| {
             operations.iter().filter(|operation| **operation == Operation::Work).count()
