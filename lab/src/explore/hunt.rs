@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     host::interrupt,
-    kernel::Kernel,
+    kernel::{Kernel, KernelVersion},
     results::{OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
     scenario::{Scenario, ScenarioFile},
@@ -109,7 +109,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
         let facts = Facts {
             fprobes: kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y"),
-            known: Known { fprobe_errno: kernel.spec.bugs.contains_key("bugs/fprobe-exists") },
+            known: known(kernel),
         };
         Ok(Hunt {
             prepared,
@@ -237,6 +237,16 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         (lock(&self.tell))(Told::Found(&finding));
         findings.push(finding);
         Ok(())
+    }
+}
+
+/// Returns what a kernel does otherwise, by the bugs that it is known to have and by its version.
+fn known(kernel: &Kernel) -> Known {
+    let has = |bug: &str| kernel.spec.bugs.contains_key(bug);
+    Known {
+        fprobe_errno: has("bugs/fprobe-exists"),
+        fprobe_append: has("bugs/fprobe-append"),
+        triggers_ignore_pids: "5.16".parse().is_ok_and(|changed: KernelVersion| kernel.version < changed),
     }
 }
 

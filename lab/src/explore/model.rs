@@ -89,6 +89,10 @@ pub(super) struct Line {
 pub(super) struct Known {
     /// EINVAL instead of the error of registering an fprobe event (`bugs/fprobe-exists`).
     pub(super) fprobe_errno: bool,
+    /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
+    pub(super) fprobe_append: bool,
+    /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
+    pub(super) triggers_ignore_pids: bool,
 }
 
 /// The state of tracing.
@@ -189,6 +193,9 @@ impl Model {
             // The agent's mkdir accepts what exists, and the step that removes has no errno.
             Operation::MakeInstance(name) => !self.instances.contains_key(name),
             Operation::RemoveInstance(name) => self.instances.contains_key(name),
+            Operation::Define(event, probe) => {
+                !(self.known.fprobe_append && !probe.kind.is_kprobe() && self.is_armed(*event))
+            }
             _ => true,
         }
     }
@@ -466,11 +473,12 @@ impl Model {
 
     /// Counts the records of a probe at each place.
     fn hit(&mut self, event: Event, values: &[u64]) {
+        let triggers_ignore_pids = self.known.triggers_ignore_pids;
         for ((_, place), file) in self.files.iter_mut().filter(|((name, _), _)| *name == event) {
-            if let Some(hits) = &mut file.histogram {
+            let ignored = self.tracing.get(place).is_some_and(|at| at.ignores);
+            if let Some(hits) = file.histogram.as_mut().filter(|_| !ignored || triggers_ignore_pids) {
                 *hits += values.len() as u64;
             }
-            let ignored = self.tracing.get(place).is_some_and(|at| at.ignores);
             let filter = file.filter.unwrap_or(Filter::Clear);
             let passed = values.iter().filter(|value| filter.passes(**value)).count() as u64;
             match place {
