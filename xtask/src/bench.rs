@@ -58,6 +58,8 @@ enum Name {
     /// From an edit of the kernel to the verdicts of the scenarios that it concerns, compared with building it;
     /// needs a run of all scenarios with --coverage in results/
     Edit,
+    /// Sequences of operations that `lab explore` runs in a second
+    Explore,
     /// The lines that scenarios run as the lab measures them, compared with the kernel's own counters (GCOV)
     Gcov,
     /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
@@ -88,6 +90,7 @@ impl Bench {
             Name::Confine => bench::confine(&lab)?,
             Name::Coverage => bench::coverage(&lab, &env::current_exe()?)?,
             Name::Edit => bench::edit(&lab, &env::current_exe()?, &results())?,
+            Name::Explore => bench::explore(&lab)?,
             Name::Gcov => bench::gcov(&lab, &self.compared()?, &results())?,
             Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
             Name::Report => bench::report(&lab, &look)?,

@@ -58,6 +58,9 @@ pub(crate) struct Explore {
     /// Stop after this many sequences
     #[arg(long, value_name = "N")]
     sequences: Option<u64>,
+    /// Stop at the first finding, and do not run it again
+    #[arg(long, conflicts_with = "also")]
+    first: bool,
     /// Make the sequences of this seed [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -82,13 +85,14 @@ impl Explore {
         let limits = Limits {
             time: Duration::from_secs(self.minutes * 60),
             sequences: self.sequences,
+            first: self.first,
             jobs: self.jobs.map_or_else(default_jobs, usize::from),
         };
         let task = lab.progress.task("exploring", None);
         let tell = |told: Told<'_>| match told {
             Told::Progress { sequences, pairs, findings } => {
                 task.set(sequences);
-                task.note(&format!("{pairs} pairs of a state and an operation, {findings} found"));
+                task.note(format!("{pairs} pairs of a state and an operation, {findings} found"));
             }
             Told::Found(finding) => lab.progress.suspend(|| print(finding)),
             Told::Gone(reason) => {
@@ -107,7 +111,9 @@ impl Explore {
         }
         println!("scenarios: {}", directory.path().join("found").display());
         interrupt::check()?;
-        self.repeat(&lab, prepared, &findings, directory.path())?;
+        if !self.first {
+            self.repeat(&lab, prepared, &findings, directory.path())?;
+        }
         Ok(exit::FAILED)
     }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// The number of operations of a sequence, without looks and the removal at its end.
-pub(super) const OPERATIONS: usize = 10;
+pub const OPERATIONS: usize = 10;
 
 /// The number of operations to choose from at each point: the one least often tried in such a state is taken.
 const CANDIDATES: usize = 6;

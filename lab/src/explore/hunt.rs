@@ -40,6 +40,8 @@ pub struct Limits {
     pub time: Duration,
     /// After this number of sequences.
     pub sequences: Option<u64>,
+    /// After the first finding.
+    pub first: bool,
     /// The number of machines at once.
     pub jobs: usize,
 }
@@ -145,6 +147,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let sequences = self.sequences.load(Ordering::Relaxed);
         self.started.elapsed() >= self.limits.time
             || self.limits.sequences.is_some_and(|most| sequences >= most)
+            || self.limits.first && !lock(&self.findings).is_empty()
             || interrupt::check().is_err()
     }
 

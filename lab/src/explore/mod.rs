@@ -10,4 +10,5 @@ mod operation;
 mod script;
 mod shrink;
 
+pub use choose::OPERATIONS;
 pub use hunt::{Finding, Hunt, Limits, Told};
