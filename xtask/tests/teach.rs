@@ -145,7 +145,7 @@ fn completed(words: &[&str]) -> Vec<String> {
 fn bash_completes_options_kernels_and_scenarios() {
     assert_eq!(completed(&["cargo", "xtask", "lab", "run", "--k"]), ["--kernel", "--kernel-tree"]);
     assert_eq!(completed(&["cargo", "xtask", "lab", "run", "--kernel", "7."]), ["7.2", "7.2-clang", "7.3"]);
-    assert_eq!(completed(&["cargo", "xtask", "lab", "expl"]), ["explain"]);
+    assert_eq!(completed(&["cargo", "xtask", "lab", "expla"]), ["explain"]);
     let scenarios = completed(&["cargo", "xtask", "lab", "explain", "probes/ev"]);
     assert_eq!(scenarios, ["probes/eventfd-write"]);
     assert_eq!(completed(&["cargo", "xtask", "completions", "z"]), ["zsh"]);
