@@ -10,6 +10,7 @@ use fastrand::Rng;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    iter,
 };
 
 /// The number of operations of a sequence, without looks and the removal at its end.
@@ -22,6 +23,53 @@ const CANDIDATES: usize = 6;
 const EVENTS: u8 = 2;
 const INSTANCES: u8 = 2;
 const HOOKS: u8 = 3;
+
+/// The classes of operations.
+#[derive(Clone, Copy, Debug)]
+enum Class {
+    Define,
+    Remove,
+    RemoveAt,
+    Truncate,
+    Enable,
+    EnableGroup,
+    Filter,
+    Histogram,
+    Instance,
+    Clear,
+    Record,
+    Hook,
+    FunctionFilter,
+    Tracer,
+    PidFilter,
+    ArmKprobes,
+    Ftrace,
+    Work,
+    Look,
+}
+
+/// All of them, with how often each is drawn.
+const CLASSES: [(Class, usize); 19] = [
+    (Class::Define, 6),
+    (Class::Remove, 2),
+    (Class::RemoveAt, 2),
+    (Class::Truncate, 1),
+    (Class::Enable, 6),
+    (Class::EnableGroup, 1),
+    (Class::Filter, 3),
+    (Class::Histogram, 3),
+    (Class::Instance, 2),
+    (Class::Clear, 1),
+    (Class::Record, 1),
+    (Class::Hook, 8),
+    (Class::FunctionFilter, 3),
+    (Class::Tracer, 2),
+    (Class::PidFilter, 1),
+    (Class::ArmKprobes, 1),
+    (Class::Ftrace, 1),
+    (Class::Work, 3),
+    (Class::Look, 1),
+];
 
 /// What sequences depend on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,12 +112,15 @@ impl Chooser {
         let number = self.sequences;
         // Their events need different names only within a scenario.
         self.sequences = self.sequences.wrapping_add(1);
+        let classes = self.classes();
         let mut model = self.facts.model();
         let mut chosen = Vec::new();
-        while chosen.len() < OPERATIONS {
+        let mut left = 4 * OPERATIONS;
+        while chosen.len() < OPERATIONS && left > 0 {
+            left -= 1;
             let shape = model.shape();
             let candidates: Vec<Operation> =
-                (0..CANDIDATES).map(|_| self.candidate(number, &model)).collect();
+                (0..CANDIDATES).map(|_| self.candidate(number, &model, &classes)).collect();
             let known = candidates.into_iter().filter(|operation| model.knows(operation));
             let least = known.min_by_key(|operation| self.tried.get(&pair(&shape, operation)).copied());
             let Some(operation) = least else { continue };
@@ -84,37 +135,48 @@ impl Chooser {
         chosen
     }
 
-    fn candidate(&mut self, sequence: u16, model: &Model) -> Operation {
+    fn candidate(&mut self, sequence: u16, model: &Model, classes: &[Class]) -> Operation {
         let event = Event { sequence, number: self.random.u8(..EVENTS) };
         let on = self.random.u8(..3) > 0;
         let place = self.place(sequence, model);
-        match self.random.u8(..48) {
-            0..8 => Operation::Define(event, self.probe()),
-            8..10 => Operation::Remove(self.one(&[List::Kprobes, List::All]), event),
-            10 => Operation::Truncate(self.one(&[List::Kprobes, List::All])),
-            11..17 => Operation::Enable(place, event, on),
-            17 => Operation::EnableGroup(place, sequence, on),
-            18..21 => {
+        match self.one(classes) {
+            Class::Define => Operation::Define(event, self.probe()),
+            Class::Remove => Operation::Remove(self.one(&[List::Kprobes, List::All]), event),
+            Class::RemoveAt => Operation::RemoveAt(event, self.one(&FUNCTIONS)),
+            Class::Truncate => Operation::Truncate(self.one(&[List::Kprobes, List::All])),
+            Class::Enable => Operation::Enable(place, event, on),
+            Class::EnableGroup => Operation::EnableGroup(place, sequence, on),
+            Class::Filter => {
                 let filters = [Filter::Clear, Filter::Above, Filter::Either, Filter::Malformed];
                 Operation::Filter(place, event, self.one(&filters))
             }
-            21..24 => Operation::Histogram(place, event, on),
-            24 => Operation::MakeInstance(self.instance(sequence)),
-            25 => match on {
-                true => Operation::Clear(self.instance(sequence)),
-                false => Operation::RemoveInstance(self.instance(sequence)),
-            },
-            26 => Operation::Record(self.instance(sequence), !on),
-            27..33 => self.hook(sequence),
-            33..36 => Operation::FunctionFilter(place, self.one(&FUNCTIONS), on),
-            36..38 => Operation::Tracer(place, if on { Tracer::Function } else { Tracer::Nop }),
-            38..40 => Operation::RemoveAt(event, self.one(&FUNCTIONS)),
-            40 => Operation::PidFilter(place, on),
-            41 => Operation::ArmKprobes(self.random.bool()),
-            42 => Operation::Ftrace(self.random.bool()),
-            43..46 => Operation::Work,
-            _ => Operation::Look,
+            Class::Histogram => Operation::Histogram(place, event, on),
+            Class::Instance if on => Operation::MakeInstance(self.instance(sequence)),
+            Class::Instance => Operation::RemoveInstance(self.instance(sequence)),
+            Class::Clear => Operation::Clear(self.instance(sequence)),
+            Class::Record => Operation::Record(self.instance(sequence), !on),
+            Class::Hook => self.hook(sequence),
+            Class::FunctionFilter => Operation::FunctionFilter(place, self.one(&FUNCTIONS), on),
+            Class::Tracer => Operation::Tracer(place, if on { Tracer::Function } else { Tracer::Nop }),
+            Class::PidFilter => Operation::PidFilter(place, on),
+            Class::ArmKprobes => Operation::ArmKprobes(self.random.bool()),
+            Class::Ftrace => Operation::Ftrace(self.random.bool()),
+            Class::Work => Operation::Work,
+            Class::Look => Operation::Look,
         }
+    }
+
+    /// The classes that a sequence draws from, each as often as its weight. Some are left out, others in each
+    /// sequence, so that the rest meet more often.
+    fn classes(&mut self) -> Vec<Class> {
+        let mut classes = Vec::new();
+        for (class, weight) in CLASSES {
+            let is_needed = matches!(class, Class::Define | Class::Enable | Class::Work);
+            if is_needed || self.random.u8(..5) < 2 {
+                classes.extend(iter::repeat_n(class, weight));
+            }
+        }
+        classes
     }
 
     fn one<T: Copy>(&mut self, all: &[T]) -> T {
