@@ -1,10 +1,12 @@
 //! Random sequences of operations, guided towards what was not tried yet.
 
 use super::{
-    model::{Known, Model, Shape, kinds},
+    model::kinds,
     operation::{
         Arguments, Event, FUNCTIONS, Filter, HookChange, List, Named, Operation, Place, Probe, Tracer,
     },
+    shape::Shape,
+    state::{Known, Model},
 };
 use fastrand::Rng;
 use std::{

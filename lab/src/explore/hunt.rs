@@ -2,10 +2,10 @@
 
 use super::{
     choose::{Chooser, Facts},
-    model::Known,
     operation::Operation,
     script::{Script, script},
     shrink::shrink,
+    state::Known,
 };
 use crate::{
     host::interrupt,

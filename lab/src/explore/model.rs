@@ -2,123 +2,17 @@
 //!
 //! [`Model::apply`] returns the errno that the kernel must return, and keeps what must be there afterwards.
 
-use super::operation::{
-    Arguments, Event, FUNCTIONS, Filter, Function, HookChange, Kind, List, Named, Operation, Place, Probe,
-    Tracer,
+use super::{
+    operation::{
+        Arguments, Event, FUNCTIONS, Filter, Function, HookChange, Kind, List, Named, Operation, Place,
+        Probe, Tracer,
+    },
+    state::{EventFile, Hook, Instance, Line, Model, Tracing},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The name of an errno.
 pub(super) type Errno = &'static str;
-
-/// An event's state at one place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct EventFile {
-    /// Whether it is enabled.
-    pub(super) enabled: bool,
-    /// Its filter; `None` after one that was not accepted, which is shown and filters nothing.
-    pub(super) filter: Option<Filter>,
-    /// The hits of its histogram, if it has one.
-    pub(super) histogram: Option<u64>,
-    /// Whether the event was ever enabled here. If so, removing it clears the buffer.
-    used: bool,
-}
-
-impl EventFile {
-    fn new() -> EventFile {
-        EventFile { filter: Some(Filter::Clear), ..EventFile::default() }
-    }
-
-    fn is_busy(&self) -> bool {
-        self.enabled || self.histogram.is_some()
-    }
-}
-
-/// A tracing instance.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Instance {
-    /// Whether its buffer records.
-    pub(super) records: bool,
-    /// The number of events in its buffer.
-    pub(super) entries: u64,
-}
-
-/// The function tracer of an instance or of the top level, and what else holds for all events there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Tracing {
-    /// `set_ftrace_filter`.
-    pub(super) filter: BTreeSet<Function>,
-    /// Whether the tracer is `function`.
-    pub(super) traces_functions: bool,
-    /// Whether events of the workload are ignored.
-    pub(super) ignores: bool,
-}
-
-impl Tracing {
-    fn traces(&self, function: Function) -> bool {
-        self.traces_functions && self.filter.contains(&function)
-    }
-}
-
-/// A hook.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Hook {
-    /// Whether it may change the instruction pointer.
-    pub(super) ipmodify: bool,
-    /// Whether it is registered.
-    pub(super) registered: bool,
-    /// Its filter.
-    pub(super) functions: BTreeSet<Function>,
-    /// The number of its hits.
-    pub(super) hits: u64,
-}
-
-/// A line of `dynamic_events`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Line {
-    /// Its event.
-    pub(super) event: Event,
-    /// The probe.
-    pub(super) probe: Probe,
-    /// The number of its hits.
-    pub(super) hits: u64,
-}
-
-/// Known differences between a kernel and what it should do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Known {
-    /// EINVAL instead of the error of registering an fprobe event (`bugs/fprobe-exists`).
-    pub(super) fprobe_errno: bool,
-    /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
-    pub(super) fprobe_append: bool,
-    /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
-    pub(super) triggers_ignore_pids: bool,
-}
-
-/// The state of tracing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Model {
-    /// All probes, in the order in which they were defined.
-    pub(super) lines: Vec<Line>,
-    /// The events, at each place.
-    pub(super) files: BTreeMap<(Event, Place), EventFile>,
-    /// The instances.
-    pub(super) instances: BTreeMap<Named, Instance>,
-    /// The hooks.
-    pub(super) hooks: BTreeMap<Named, Hook>,
-    /// What else is set, at each place where something is.
-    pub(super) tracing: BTreeMap<Place, Tracing>,
-    /// Whether all kprobes are disarmed.
-    pub(super) disarmed: bool,
-    /// Whether ftrace is off.
-    pub(super) ftrace_off: bool,
-    /// What the kernel is known to do otherwise.
-    pub(super) known: Known,
-    /// The events of the whole trace of the top level, by name.
-    pub(super) recorded: BTreeMap<Event, u64>,
-    /// The calls in the whole trace of the top level.
-    pub(super) traced: BTreeMap<Function, u64>,
-}
 
 impl Model {
     /// Applies an operation. Returns the errno that the kernel must return.
@@ -491,70 +385,6 @@ impl Model {
             }
         }
     }
-
-    /// Returns the operations that remove all that there is, in an order that the kernel accepts.
-    pub(super) fn tear_down(&self) -> Vec<Operation> {
-        let mut all = Vec::new();
-        if self.disarmed {
-            all.push(Operation::ArmKprobes(true));
-        }
-        if self.ftrace_off {
-            all.push(Operation::Ftrace(true));
-        }
-        for (place, at) in &self.tracing {
-            if at.traces_functions {
-                all.push(Operation::Tracer(*place, Tracer::Nop));
-            }
-            all.extend(at.filter.iter().map(|function| Operation::FunctionFilter(*place, *function, false)));
-            if at.ignores {
-                all.push(Operation::PidFilter(*place, false));
-            }
-        }
-        all.extend(self.hooks.keys().map(|name| Operation::Hook(*name, HookChange::Remove, Vec::new())));
-        for ((event, place), file) in &self.files {
-            if file.enabled {
-                all.push(Operation::Enable(*place, *event, false));
-            }
-            if file.histogram.is_some() {
-                all.push(Operation::Histogram(*place, *event, false));
-            }
-        }
-        all.extend(self.instances.keys().map(|name| Operation::RemoveInstance(*name)));
-        if !self.lines.is_empty() {
-            all.push(Operation::Truncate(List::All));
-        }
-        all
-    }
-
-    /// Returns what distinguishes states: everything but names and counts.
-    pub(super) fn shape(&self) -> Shape {
-        let file = |((event, place), file): (&(Event, Place), &EventFile)| {
-            (event.number, place.is_some(), file.enabled, file.filter, file.histogram.is_some())
-        };
-        Shape {
-            lines: self.lines.iter().map(|line| (line.event.number, line.probe)).collect(),
-            files: self.files.iter().map(file).collect(),
-            instances: self.instances.values().map(|instance| instance.records).collect(),
-            hooks: self
-                .hooks
-                .values()
-                .map(|hook| (hook.ipmodify, hook.registered, hook.functions.clone()))
-                .collect(),
-            tracing: self.tracing.values().filter(|at| **at != Tracing::default()).cloned().collect(),
-            off: (self.disarmed, self.ftrace_off),
-        }
-    }
-}
-
-/// See [`Model::shape`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Shape {
-    lines: Vec<(u8, Probe)>,
-    files: Vec<(u8, bool, bool, Option<Filter>, bool)>,
-    instances: Vec<bool>,
-    hooks: Vec<(bool, bool, BTreeSet<Function>)>,
-    tracing: Vec<Tracing>,
-    off: (bool, bool),
 }
 
 /// The kinds of probes that a kernel has.

@@ -1,8 +1,8 @@
 //! Operations → the text of a scenario that requires what the model predicts.
 
 use super::{
-    model::{EventFile, Model},
     operation::{Event, FUNCTIONS, Filter, Function, HookChange, Named, Operation, Place, WORKLOAD},
+    state::{EventFile, Model},
 };
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Fewer operations that still contradict the model in the same way.
 
-use super::{model::Model, operation::Operation};
+use super::{operation::Operation, state::Model};
 use anyhow::Result;
 
 /// Drops operations, halves first, then smaller parts, while `same` holds. Predictions are made anew for what
