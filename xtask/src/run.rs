@@ -52,6 +52,7 @@ use trace::{Trace, diff};
     cargo xtask lab run --rerun-failed                 the failures of the last run\n  \
     cargo xtask lab run probes/remove --repeat 50      50 times: how often does it pass?\n  \
     cargo xtask lab run probes/remove --until-fail     until it fails\n  \
+    cargo xtask lab run --filter race --soak           races, in more rounds than usual\n  \
     cargo xtask lab run --shard 2/5 --times nightly/   the second part of five, one per host\n\n\
     Results go to results/<time>-<kernel>/, and results/latest points to them.\n\n\
     Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage error or \
@@ -91,6 +92,9 @@ pub(crate) struct Run {
     /// Run everything N times and show the pass rate of each scenario
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: Option<u32>,
+    /// Run each scenario with `soak: N` on N machines, to find rare races with a higher probability
+    #[arg(long, conflicts_with_all = ["repeat", "until_fail", "rerun_failed"])]
+    soak: bool,
     /// Repeat until a failure, or --repeat N times; keep the files of the first pass and of failures
     #[arg(long)]
     until_fail: bool,
@@ -173,12 +177,14 @@ impl Run {
         let ran = run(&prepared, &options, |event| {
             reporter.draw(&event);
             if let Event::Result { result, directory } = event {
-                rates.add(result, directory);
+                if result.repeat.is_some() {
+                    rates.add(result, directory);
+                }
                 lab.progress.suspend(|| print!("{}", terminal.result(result, directory)));
             }
         });
         // Print the rates even if Ctrl-C ended the run: they are the result of an endless one.
-        if options.rounds != Rounds::One && !rates.is_empty() {
+        if !rates.is_empty() {
             print!("\n{rates}");
             show_flakes(&rates);
         }
@@ -246,6 +252,9 @@ impl Run {
             if selection.cases.is_empty() && !failed.is_empty() {
                 return Err(Usage("none of the failed scenarios is selected".into()).into());
             }
+        }
+        if self.soak {
+            selection.soak();
         }
         let Some(shard) = self.shard else { return Ok((selection, None)) };
         let cases = selection.cases.len();

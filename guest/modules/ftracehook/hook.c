@@ -70,8 +70,6 @@ static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
 	unsigned long x[HOOK_ARGUMENTS];
 	int i;
 
-	if (READ_ONCE(hook->dead))
-		atomic64_inc(&late_hits);
 	if (*hook->line.comm && strcmp(hook->line.comm, current->comm))
 		return;
 	/* A wrapper's call of the original must not be redirected. */
@@ -104,6 +102,9 @@ static void hook_callback(unsigned long ip, unsigned long parent_ip,
 		return;
 	}
 	hit(hook, ip, parent_ip, regs);
+	/* Unregistering also waits for a callback that had begun before. */
+	if (READ_ONCE(hook->dead))
+		atomic64_inc(&late_hits);
 	if (!protected)
 		hook_unlock(bit);
 }

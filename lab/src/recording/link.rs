@@ -1,5 +1,6 @@
 //! The link to the agent in the guest: requests, each within a deadline that steps share.
 
+use super::processes::Processes;
 use crate::machine::{Death, Machine, time_scale};
 use protocol::{Reply, Request};
 use std::{
@@ -19,13 +20,21 @@ pub(super) struct Link<'a> {
     until: Instant,
     /// The factor by which this guest is slower than the reference machine, at least 1.
     pub(super) scale: f64,
+    /// The processes that were started and waited for.
+    pub(super) processes: Processes,
 }
 
 impl<'a> Link<'a> {
     /// A link whose requests may take `time` in total, on the reference machine.
     pub(super) fn new(machine: &'a mut Machine, time: Duration) -> Link<'a> {
         let scale = time_scale(machine.hello());
-        Link { machine, time, until: Instant::now() + time.mul_f64(scale), scale }
+        Link {
+            machine,
+            time,
+            until: Instant::now() + time.mul_f64(scale),
+            scale,
+            processes: Processes::default(),
+        }
     }
 
     /// Replaces the time limit: from now on, requests may take `time` in total, on the reference machine.

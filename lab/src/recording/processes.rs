@@ -11,7 +11,7 @@ use crate::{
     scenario::Errno,
 };
 use protocol::{ChildState, Output, Reply, Request, Stdin};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
 /// The maximum size of a process's stdout and of its stderr that is kept, in bytes.
 pub(super) const OUTPUT_MAX: u32 = 256 << 10;
@@ -21,6 +21,37 @@ pub(super) const WAIT_MILLIS: u32 = 20;
 
 /// Ends a process at once.
 pub(super) const SIGKILL: i32 = 9;
+
+/// The maximum length of a task's name.
+const COMM_MAX: usize = 15;
+
+/// The names of processes. The kernel records the name of a task when it is switched to and a lock is free: rarely,
+/// a short process never gets its name into `saved_cmdlines`.
+#[derive(Default)]
+pub(super) struct Processes {
+    /// The program of each child.
+    programs: BTreeMap<u32, String>,
+    /// `PID NAME` lines.
+    lines: String,
+}
+
+impl Processes {
+    /// Returns the content of `saved_cmdlines` after the names that are known anyway. Those of the kernel count.
+    pub(super) fn with_names_of(&self, saved_cmdlines: &str) -> String {
+        format!("{}{saved_cmdlines}", self.lines)
+    }
+
+    fn started(&mut self, child: u32, path: &str) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        self.programs.insert(child, name[..name.floor_char_boundary(COMM_MAX)].to_owned());
+    }
+
+    fn ended(&mut self, child: u32, pid: i32) {
+        if let Some(name) = self.programs.remove(&child) {
+            _ = writeln!(self.lines, "{pid} {name}");
+        }
+    }
+}
 
 /// A workload to start.
 pub(super) struct Launch<'a> {
@@ -53,8 +84,12 @@ pub(super) fn spawn(
     env: Vec<String>,
     stdin: Stdin,
 ) -> Result<Result<u32, String>, Death> {
+    let path = argv.first().cloned().unwrap_or_default();
     match link.call(&Request::Spawn { argv, env, stdin, output_max: OUTPUT_MAX })? {
-        Reply::Started(child) => Ok(Ok(child)),
+        Reply::Started(child) => {
+            link.processes.started(child, &path);
+            Ok(Ok(child))
+        }
         Reply::Errno { errno, what } => Ok(Err(format!("{what}: {}", Errno::from_number(errno)))),
         other => Err(unexpected("a new process", &other)),
     }
@@ -72,9 +107,11 @@ pub(super) fn wait(traced: &mut Traced<'_>, child: u32) -> Result<(String, Outpu
                 death => death,
             })?,
             Reply::Child(ChildState::Exited(status, output)) => {
+                traced.link.processes.ended(child, output.pid);
                 return Ok((format!("exit status {status}"), output));
             }
             Reply::Child(ChildState::Signaled(signal, output)) => {
+                traced.link.processes.ended(child, output.pid);
                 return Ok((format!("signal {signal}"), output));
             }
             other => return Err(unexpected("a child's state", &other)),
@@ -114,4 +151,21 @@ const NOTE_END: &str = "more bytes of output were dropped]\n";
 pub(super) fn is_whole(output: &str) -> bool {
     let noted = output.lines().next_back().is_some_and(|line| line.starts_with(NOTE));
     !(noted && output.ends_with(NOTE_END))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_name_of_a_task_counts_after_that_of_its_program() {
+        let mut processes = Processes::default();
+        processes.started(0, "/workloads/a-name-of-twenty-letters");
+        processes.started(1, "sh");
+        processes.started(2, "never-waited-for");
+        processes.ended(1, 41);
+        processes.ended(0, 40);
+        processes.ended(0, 39);
+        assert_eq!(processes.with_names_of("41 renamed\n"), "41 sh\n40 a-name-of-twent\n41 renamed\n");
+    }
 }

@@ -326,6 +326,8 @@ impl Tape {
         let own = own.iter().filter_map(|name| name.strip_suffix('/'));
         let own: Vec<String> = own.map(|name| format!("events/ftrace/{name}/format")).collect();
         let ftrace_formats = link.files(&own)?.into_values().collect();
+        let saved_cmdlines = link.text("saved_cmdlines")?;
+        let saved_cmdlines = link.processes.with_names_of(&saved_cmdlines);
         let stats = (0..).zip(&self.ledgers).map(|(cpu, ledger)| (cpu, ledger.sums().to_string())).collect();
         Ok(TracefsFiles {
             header_page: self.header_page.clone(),
@@ -334,7 +336,7 @@ impl Tape {
             event_formats: formats.texts(),
             kallsyms,
             printk_formats: link.text("printk_formats")?,
-            saved_cmdlines: link.text("saved_cmdlines")?,
+            saved_cmdlines,
             trace_clock: link.text(&self.below("trace_clock"))?,
             stats,
             uname: format!("Linux ftrace-lab {} aarch64", link.machine.hello().release),

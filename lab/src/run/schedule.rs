@@ -15,12 +15,15 @@ pub struct Case {
     pub kernel: usize,
     /// The index of the scenario.
     pub scenario: usize,
+    /// The number of the machine, from 1, if the scenario soaks on several.
+    pub soak: Option<u32>,
 }
 
 impl Case {
     /// Returns every scenario on every kernel, kernel by kernel.
     pub fn all(kernels: usize, scenarios: usize) -> Vec<Case> {
-        let of_kernel = move |kernel| (0..scenarios).map(move |scenario| Case { kernel, scenario });
+        let of_kernel =
+            move |kernel| (0..scenarios).map(move |scenario| Case { kernel, scenario, soak: None });
         (0..kernels).flat_map(of_kernel).collect()
     }
 }

@@ -29,6 +29,15 @@ impl Selection {
         Selection { kernels, scenarios, cases }
     }
 
+    /// Has each scenario run on as many machines as it soaks on.
+    pub fn soak(&mut self) {
+        let several = |case: &Case| match u32::from(self.scenarios[case.scenario].1.soak) {
+            0 | 1 => vec![*case],
+            machines => (1..=machines).map(|number| Case { soak: Some(number), ..*case }).collect(),
+        };
+        self.cases = self.cases.iter().flat_map(several).collect();
+    }
+
     /// Returns the names of a case's kernel and scenario.
     pub fn names(&self, case: Case) -> (&str, &str) {
         (&self.kernels[case.kernel], &self.scenarios[case.scenario].0.name)
@@ -143,6 +152,17 @@ mod tests {
         assert_eq!(names(&selection), ["6.12:b"]);
         assert_eq!(selection.kernels, ["6.12"]);
         assert_eq!(missing, [("6.12".to_owned(), "gone".to_owned())]);
+    }
+
+    #[test]
+    fn a_scenario_soaks_on_several_machines() {
+        let mut selection = selection();
+        selection.scenarios[1].1.soak = 3;
+        selection.soak();
+        assert_eq!(names(&selection)[..5], ["6.1:a", "6.1:b", "6.1:b", "6.1:b", "6.1:c"]);
+        let numbers: Vec<_> = selection.cases.iter().take(5).map(|case| case.soak).collect();
+        assert_eq!(numbers, [None, Some(1), Some(2), Some(3), None]);
+        assert_eq!(selection.cases.len(), 10);
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
         let case = self.case(turn);
         let kernel = &self.prepared.kernels[case.kernel];
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
+        let repeat = case.soak.or(turn.repeat);
         if self.restored(turn).is_none() {
             self.order_next();
         }
@@ -182,13 +183,13 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
             machine
         };
         let guest = &self.prepared.guest;
-        let attempt = Attempt { kernel, guest, found, scenario, repeat: turn.repeat, run: self.directory };
+        let attempt = Attempt { kernel, guest, found, scenario, repeat, run: self.directory };
         let result = attempt.execute_on(self.fitted(turn), machine);
         if interrupt::check().is_err() {
             return Ok(None);
         }
         // Any other error of the lab is a result.
-        let result = result.unwrap_or_else(|error| lab_error(kernel, found, turn.repeat, &error));
+        let result = result.unwrap_or_else(|error| lab_error(kernel, found, repeat, &error));
         let mut result = known::in_view_of_bugs(&kernel.spec, result);
         if self.options.forget_passes && result.status == Status::Passed {
             let first = lock(&self.passed)?.insert(turn.case);

@@ -15,7 +15,10 @@ use crate::words::unknown;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Makes one scenario per order of the parts. `steps` run after the parts, `expect` applies to all of
 /// them.
@@ -25,7 +28,8 @@ pub struct Matrix {
     /// The function that the parts attach to. After them, `enabled_functions` must show the ftrace_ops
     /// and flags that result from the parts.
     pub function: Line,
-    /// The orders to test. `pairs`: any two parts, in both orders. `all`: all parts, in every order.
+    /// The orders to test. `pairs`: any two parts, in both orders. `triples`: all parts, in so few orders
+    /// that any three of them occur in each order; the others are opt-in. `all`: all parts, in every order.
     pub orders: Orders,
     /// The parts, by name.
     #[schemars(with = "std::collections::BTreeMap<String, Part>")]
@@ -38,6 +42,8 @@ pub struct Matrix {
 pub enum Orders {
     /// Any two parts, in both orders.
     Pairs,
+    /// All parts, in every order; those that add no new order of three parts are opt-in.
+    Triples,
     /// All parts, in every order.
     All,
 }
@@ -83,7 +89,9 @@ impl Orders {
     fn count(self, parts: usize) -> usize {
         match self {
             Orders::Pairs => parts.saturating_mul(parts.saturating_sub(1)),
-            Orders::All => (1..=parts).try_fold(1_usize, usize::checked_mul).unwrap_or(usize::MAX),
+            Orders::Triples | Orders::All => {
+                (1..=parts).try_fold(1_usize, usize::checked_mul).unwrap_or(usize::MAX)
+            }
         }
     }
 
@@ -99,6 +107,35 @@ impl Orders {
         };
         (0..length).fold(vec![Vec::new()], longer)
     }
+
+    /// Returns which of the `orders` run without being named.
+    fn usual(self, orders: &[Vec<usize>]) -> Vec<bool> {
+        if self != Orders::Triples {
+            return vec![true; orders.len()];
+        }
+        let mut missing: BTreeSet<[usize; 3]> = orders.iter().flat_map(|order| triples(order)).collect();
+        let mut usual = vec![false; orders.len()];
+        while !missing.is_empty() {
+            let adds = |order: &Vec<usize>| triples(order).filter(|triple| missing.contains(triple)).count();
+            // The first one of those that add most.
+            let Some((place, order)) = orders.iter().enumerate().rev().max_by_key(|(_, order)| adds(order))
+            else {
+                break;
+            };
+            triples(order).for_each(|triple| _ = missing.remove(&triple));
+            usual[place] = true;
+        }
+        usual
+    }
+}
+
+/// Returns any three parts of an order, in that order.
+fn triples(order: &[usize]) -> impl Iterator<Item = [usize; 3]> {
+    let two = |first: usize| (first + 1..order.len()).map(move |second| (first, second));
+    let three = move |(first, second): (usize, usize)| {
+        (second + 1..order.len()).map(move |third| [order[first], order[second], order[third]])
+    };
+    (0..order.len()).flat_map(two).flat_map(three)
 }
 
 /// Checks a parsed matrix.
@@ -107,9 +144,10 @@ pub(super) fn check(matrix: &Matrix) -> Result<(), Problem> {
     let problem = |keys: &[&'static str], message| Err(Problem { path: path(keys), message });
     let names: Vec<&str> = matrix.parts.keys().map(|name| &**name).collect();
     let cells = matrix.orders.count(names.len());
-    if names.len() < 2 || cells > CELLS_MAX {
+    let least = if matrix.orders == Orders::Triples { 3 } else { 2 };
+    if names.len() < least || cells > CELLS_MAX {
         let message = format!(
-            "{} parts make {cells} scenarios, expected two parts or more and at most {CELLS_MAX} scenarios",
+            "{} parts make {cells} scenarios, expected {least} parts or more and at most {CELLS_MAX} scenarios",
             names.len()
         );
         return problem(&["matrix", "parts"], message);
@@ -223,11 +261,13 @@ fn written(text: String, value: Step) -> Written<Step> {
 pub fn load_all(found: &ScenarioFile) -> Result<Vec<(ScenarioFile, Scenario)>, ScenarioError> {
     let base = Scenario::load(&found.path)?;
     let Some(matrix) = &base.matrix else { return Ok(vec![(found.clone(), base)]) };
-    let cell = |order: Vec<usize>| {
-        let (name, scenario) = matrix.cell(&base, &order);
+    let orders = matrix.orders.of(matrix.parts.len());
+    let cell = |(order, usual): (&Vec<usize>, bool)| {
+        let (name, mut scenario) = matrix.cell(&base, order);
+        scenario.opt_in |= !usual;
         (ScenarioFile { name: format!("{}/{name}", found.name), path: found.path.clone() }, scenario)
     };
-    Ok(matrix.orders.of(matrix.parts.len()).into_iter().map(cell).collect())
+    Ok(orders.iter().zip(matrix.orders.usual(&orders)).map(cell).collect())
 }
 
 /// Returns the scenarios that `paths` name: those of all files that [`find`] returns, and single cells

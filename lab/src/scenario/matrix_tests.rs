@@ -45,6 +45,34 @@ fn each_order_is_a_cell() {
 }
 
 #[test]
+fn any_three_parts_meet_in_each_order_in_the_usual_ones() {
+    let check = |parts: usize, expect: usize| {
+        let orders = Orders::Triples.of(parts);
+        let usual: Vec<_> = orders.iter().zip(Orders::Triples.usual(&orders)).collect();
+        let chosen = || usual.iter().filter(|(_, usual)| *usual).map(|(order, _)| *order);
+        let met: BTreeSet<_> = chosen().flat_map(|order| triples(order)).collect();
+        assert_eq!(met.len(), parts * (parts - 1) * (parts - 2), "{parts} parts");
+        assert_eq!(chosen().count(), expect, "{parts} parts");
+    };
+    check(3, 6);
+    check(4, 6);
+    check(5, 8);
+    let names = cells("triples").into_iter().map(|(name, _)| name);
+    assert!(names.eq(cells("all").into_iter().map(|(name, _)| name)));
+}
+
+#[test]
+fn orders_that_add_nothing_are_opt_in() {
+    let root = tempfile::tempdir().unwrap();
+    let fourth = "parts:\n    more: { steps: [ { read: z } ] }\n";
+    let yaml = YAML.replace("ORDERS", "triples").replace("parts:\n", fourth);
+    fs::write(root.path().join("m.yaml"), yaml).unwrap();
+    let all = select(root.path(), &[]).unwrap();
+    assert_eq!(all.len(), 24);
+    assert_eq!(all.iter().filter(|(_, scenario)| !scenario.opt_in).count(), 6);
+}
+
+#[test]
 fn what_a_cell_comes_to_follows_from_its_order() {
     let check = |name: &str, texts: &[&str], outcome: (u64, &str)| {
         let (_, cell) = cells("pairs").into_iter().find(|(cell, _)| cell == name).unwrap();
@@ -126,5 +154,9 @@ fn an_odd_matrix_is_refused() {
     check("after: [ops, kprobe]", "after: [opps]", "unknown part `opps`");
     check("{ load: live }", "{ read: live }", "`read` cannot be refused");
     check("orders: pairs", "orders: pair", "unknown variant `pair`");
+    let [first, second] = ["    ops: { steps: [ { hook: +o symbol=f } ], ops: 1 }\n", "after: [ops, kprobe]"];
+    let two = YAML.replace("ORDERS", "triples").replace(first, "").replace(second, "after: [kprobe]");
+    let error = base(&two).unwrap_err().to_string();
+    assert!(error.contains("expected 3 parts or more"), "{error}");
     check("steps: [ { hook: +o symbol=f } ]", "steps: []", "`ops` has no steps");
 }

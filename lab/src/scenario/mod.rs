@@ -84,6 +84,8 @@ pub struct Scenario {
     pub opt_in: bool,
     /// Whether no other machine may run at the same time.
     pub exclusive: bool,
+    /// The number of machines on which it runs with `--soak`.
+    pub soak: u16,
     /// Time limit for all steps in total, on the reference machine.
     pub timeout: Duration,
     /// Origin of its machine.
@@ -175,6 +177,11 @@ struct Document {
     /// something else.
     #[serde(default)]
     exclusive: bool,
+    /// The number of machines, one after the other, on which `lab run --soak` runs the scenario. For
+    /// races, which more rounds find with a higher probability. Default 1, at most 1000.
+    #[serde(default = "once")]
+    #[schemars(range(min = 1, max = 1000))]
+    soak: u16,
     /// Time limit for all steps in total, on the reference machine. Default 30s.
     #[serde(default)]
     timeout: Option<Timespan>,
@@ -225,6 +232,10 @@ struct Document {
     expect: Vec<Expectation>,
 }
 
+fn once() -> u16 {
+    1
+}
+
 /// Returns items with the text and the line with which they are written elsewhere.
 fn as_written<T>(written: Vec<Written<T>>, items: Vec<Written<T>>) -> Vec<Written<T>> {
     let both = written.into_iter().zip(items);
@@ -271,6 +282,7 @@ impl Scenario {
             requires: document.requires,
             opt_in: document.opt_in,
             exclusive: document.exclusive,
+            soak: document.soak,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             boot: match document.boot {
                 None if !document.cmdline.0.is_empty()

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// Maximum number of events, of steps and of expectations of one file.
 const ITEMS_MAX: usize = 1000;
 
+/// Maximum of `soak`.
+const SOAK_MAX: u16 = 1000;
+
 pub(super) type Checked = Result<(), Problem>;
 
 pub(super) fn problem<T>(path: &[PathSegment], message: impl Into<String>) -> Result<T, Problem> {
@@ -46,6 +49,10 @@ pub(super) fn check(document: &Document) -> Checked {
             };
             return problem(&path, format!("{count} items, expected at most {ITEMS_MAX}"));
         }
+    }
+    if !(1..=SOAK_MAX).contains(&document.soak) {
+        let message = format!("{} machines, expected 1 to {SOAK_MAX}", document.soak);
+        return problem(&[PathSegment::Key("soak")], message);
     }
     if document.steps.is_empty() && document.expect.is_empty() {
         return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
