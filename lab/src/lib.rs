@@ -16,6 +16,7 @@ pub mod explain;
 pub mod explore;
 pub mod fit;
 pub mod guest;
+pub mod history;
 pub mod host;
 pub mod init;
 pub mod kernel;

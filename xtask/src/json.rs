@@ -66,6 +66,8 @@ struct RanScenario<'a> {
     kernel: &'a str,
     /// The number of the repeat, from 1, if there are several.
     repeat: Option<u32>,
+    /// The number of the try after a failure, from 1; null for the first try.
+    retry: Option<u32>,
     status: Status,
     /// Why it did not pass.
     reason: &'a str,
@@ -82,6 +84,7 @@ impl<'a> Ran<'a> {
             name: &result.name,
             kernel: &result.kernel,
             repeat: result.repeat,
+            retry: result.retry,
             status: result.status,
             reason: &result.reason,
             seconds: result.seconds,

@@ -17,6 +17,7 @@ mod explain;
 mod explore;
 mod fuzz;
 mod gdb;
+mod history;
 mod init;
 mod json;
 mod judge;

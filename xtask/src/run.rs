@@ -20,7 +20,7 @@ use lab::{
     kernel,
     progress::Progress,
     report::{Terminal, side_by_side, summary},
-    results::{Rates, TRACE, Times, now_micros},
+    results::{Rates, Results, ScenarioResult, TRACE, Times, now_micros},
     run::{
         Event, Options, Reporter, default_jobs, kernels, prepare_on, run,
         schedule::{Case, Rounds},
@@ -28,7 +28,7 @@ use lab::{
         shard::Shard,
     },
     scenario::{Scenario, ScenarioFile},
-    words::called,
+    words::{called, printable},
 };
 use regex::Regex;
 use std::{
@@ -53,6 +53,7 @@ use trace::{Trace, diff};
     cargo xtask lab run probes/remove --repeat 50      50 times: how often does it pass?\n  \
     cargo xtask lab run probes/remove --until-fail     until it fails\n  \
     cargo xtask lab run --filter race --soak           races, in more rounds than usual\n  \
+    cargo xtask lab run --retry 2                      failures once more, and once more: flaky or not?\n  \
     cargo xtask lab run --shard 2/5 --times nightly/   the second part of five, one per host\n\n\
     Results go to results/<time>-<kernel>/, and results/latest points to them.\n\n\
     Exit codes: 0 all passed (unsupported and known bugs allowed), 1 at least one scenario failed, 2 usage error or \
@@ -95,8 +96,12 @@ pub(crate) struct Run {
     /// Run each scenario with `soak: N` on N machines, to find rare races with a higher probability
     #[arg(long, conflicts_with_all = ["repeat", "until_fail", "rerun_failed"])]
     soak: bool,
+    /// Run a failure again at once, up to N times, until it passes: a failure that passes is flaky, one that fails N times
+    /// more is not. Each try is kept in the results
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    retry: u32,
     /// Repeat until a failure, or --repeat N times; keep the files of the first pass and of failures
-    #[arg(long)]
+    #[arg(long, conflicts_with = "retry")]
     until_fail: bool,
     /// Shuffle the scenarios by SEED: a number, or `random`, which prints the number it chose
     #[arg(long, value_name = "SEED", value_parser = clap::builder::NonEmptyStringValueParser::new().try_map(seed))]
@@ -162,6 +167,7 @@ impl Run {
             kernel_tree: self.kernel_tree.clone(),
             jobs: self.jobs.map_or_else(default_jobs, usize::from),
             rounds: self.rounds(),
+            retries: self.retry,
             fail_fast: self.fail_fast || self.until_fail,
             forget_passes: self.until_fail,
             coverage: self.coverage || change.is_some(),
@@ -191,6 +197,9 @@ impl Run {
         let (results, directory) = ran?;
         if let Some(change) = &change {
             change.print_never_run(&directory, &lab.cache)?;
+        }
+        if self.retry > 0 {
+            tried_again(&results).iter().for_each(|line| println!("{}", printable(line)));
         }
         println!("{}\nresults: {}", summary(&results), directory.display());
         if prepared.guest.measures {
@@ -263,6 +272,23 @@ impl Run {
     }
 }
 
+/// Returns a line for each scenario that failed: whether it did again. What its history says of that, `lab history
+/// night` shows.
+fn tried_again(results: &Results) -> Vec<String> {
+    let is_next = |a: &ScenarioResult, b: &ScenarioResult| {
+        b.retry.is_some() && (&a.name, &a.kernel) == (&b.name, &b.kernel)
+    };
+    let line = |tries: &[ScenarioResult]| {
+        let (first, last) = (tries.first()?, tries.last()?);
+        let failed = tries.iter().filter(|tried| !tried.status.is_good()).count();
+        let what = if last.status.is_good() { "flaky" } else { "fails repeatedly" };
+        let count = tries.len();
+        (failed > 0)
+            .then(|| format!("{what}: {} on {} failed {failed} of {count} tries", first.name, first.kernel))
+    };
+    results.scenarios.chunk_by(is_next).filter_map(line).collect()
+}
+
 /// Shows where the traces of a pass and a failure diverge, for each scenario that did both.
 fn show_flakes(rates: &Rates) {
     let compared = |passed: &Path, failed: &Path| {
@@ -308,7 +334,7 @@ pub(crate) fn selected(paths: &[PathBuf], filter: Option<&Regex>) -> Result<Vec<
     Ok(scenarios)
 }
 
-pub(crate) fn code(results: &lab::results::Results) -> u8 {
+pub(crate) fn code(results: &Results) -> u8 {
     let statuses = || results.scenarios.iter().map(|scenario| scenario.status);
     if statuses().any(|status| status == lab::results::Status::LabError) {
         exit::LAB

@@ -2,8 +2,8 @@
 
 use crate::{
     affected, bench, bisect, build, cache, check, ci, complete, coverage, crash, diff, doctor, explain,
-    explore, fuzz, gdb, init, judge, list, matrix, mcp, merge, minimize, module, mutants, new, own, report,
-    repro, resolve, run, schema, shell, trace,
+    explore, fuzz, gdb, history, init, judge, list, matrix, mcp, merge, minimize, module, mutants, new, own,
+    report, repro, resolve, run, schema, shell, trace,
 };
 use anyhow::Result;
 use clap::Subcommand;
@@ -106,6 +106,7 @@ pub(crate) enum Lab {
     Module(module::Module),
     Matrix(matrix::Matrix),
     Merge(merge::Merge),
+    History(Box<history::History>),
     Report(report::Report),
     Repro(repro::Repro),
     Minimize(minimize::Minimize),
@@ -202,6 +203,7 @@ impl Lab {
             Lab::Affected(verb) => verb.json,
             Lab::Module(verb) => verb.json,
             Lab::Merge(verb) => verb.json,
+            Lab::History(verb) => return verb.json(),
             Lab::Cache(verb) => verb.json,
             Lab::Resolve(verb) => verb.json,
             _ => return false,
@@ -227,6 +229,7 @@ impl Lab {
             Lab::Matrix(verb) => verb.run(),
             Lab::Cache(verb) => verb.run(),
             Lab::Merge(verb) => verb.run(),
+            Lab::History(verb) => verb.run(),
             Lab::Report(verb) => verb.run(),
             Lab::Repro(verb) => verb.run(),
             Lab::Minimize(verb) => verb.run(),

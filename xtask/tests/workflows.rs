@@ -14,6 +14,7 @@ use regex::Regex;
 use runner::{Runner, Workflow};
 use stage::{ONE_RUN, cache, check, scratch, stored, xtask};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -120,14 +121,14 @@ fn the_steps_of_two_nights_end_in_one_report_each() {
     let values = [("inputs.options", OPTIONS), ("github.run_id", "1")];
     let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let cache = cache(directory.path(), &["times.json"], true);
-    let mut report = None;
+    let mut kept = BTreeMap::new();
     for night in ["first", "second"] {
         let root = directory.path().join(night);
         let mut runner = Runner {
             root: root.clone(),
             cache: cache.clone(),
             values: values.clone().into(),
-            report,
+            kept,
             ran: Vec::new(),
         };
         runner.all(&nightly);
@@ -145,9 +146,13 @@ fn the_steps_of_two_nights_end_in_one_report_each() {
         assert!(page.starts_with("## ftrace-lab: ") && page.contains("| 6.12 |"), "{page}");
         assert_eq!(page.contains("No changes"), night == "second", "{page}");
         assert_eq!(shards[0].contains("--times report"), night == "second", "{shards:?}");
-        report = runner.report;
+        kept = runner.kept;
+        assert!(root.join("merge/site/index.html").is_file());
     }
-    of_a_bad_night(directory.path(), &report.unwrap());
+    let mut life = xtask();
+    life.args(["lab", "history", "changes", "--from"]).arg(&kept["history"]);
+    check(&mut life, 0, &["nothing changed"]);
+    of_a_bad_night(directory.path(), &kept["report"]);
 }
 
 /// Merges the second night again, with changed results.

@@ -10,6 +10,7 @@ mod terminal;
 
 pub use annotations::{Annotation, annotations};
 pub use divergence::side_by_side;
+pub(crate) use html::{BASE_STYLE, Hash as StyleHash};
 pub use html::{REPORT, write_html};
 pub use junit::write_junit;
 pub use ktap::write_ktap;

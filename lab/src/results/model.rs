@@ -25,7 +25,8 @@ pub struct Results<S = ScenarioResult> {
     /// The kernels under test.
     pub kernels: Vec<KernelInfo>,
     /// One entry per scenario and kernel, in the order in which they were listed. With repeats, one per
-    /// run: all first runs, then all second ones, and so on.
+    /// run: all first runs, then all second ones, and so on. A failure that was run again is followed by its
+    /// further tries.
     pub scenarios: Vec<S>,
 }
 
@@ -105,6 +106,9 @@ pub struct ScenarioResult {
     /// of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
+    /// The number of this try after a failure, from 1; absent for the first try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<u32>,
     /// The scenario's summary; empty in results of older labs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
@@ -114,7 +118,7 @@ pub struct ScenarioResult {
     pub reason: String,
     /// From power-on to verdict.
     pub seconds: f64,
-    /// The directory of its files, relative to `results.json`: `KERNEL/NAME`, or `KERNEL/NAME@REPEAT`.
+    /// The directory of its files, relative to `results.json`: `KERNEL/` and its label.
     /// Empty if there are no files: a lab error, or a pass that `--until-fail` discarded.
     pub directory: String,
     /// The file in that directory with the memory of a guest that panicked; absent if it did not panic,
@@ -169,6 +173,7 @@ impl ScenarioResult {
             name: name.to_owned(),
             kernel: kernel.to_owned(),
             repeat: None,
+            retry: None,
             summary: String::new(),
             status,
             reason: String::new(),
@@ -185,10 +190,18 @@ impl ScenarioResult {
         }
     }
 
-    /// Returns the name with the number of the repeat: `probes/remove@3`. Scenario names contain no `@`.
+    /// Returns the name with the number of the repeat or of the try: `probes/remove@3`, `probes/remove@retry1`.
+    /// Scenario names contain no `@`.
     pub fn label(&self) -> String {
-        self.repeat.map_or_else(|| self.name.clone(), |repeat| format!("{}@{repeat}", self.name))
+        label(&self.name, self.repeat, self.retry)
     }
+}
+
+/// Returns the label of a repeat or of a try of a scenario.
+pub(crate) fn label(name: &str, repeat: Option<u32>, retry: Option<u32>) -> String {
+    let repeat = repeat.map(|repeat| format!("@{repeat}")).unwrap_or_default();
+    let retry = retry.map(|retry| format!("@retry{retry}")).unwrap_or_default();
+    format!("{name}{repeat}{retry}")
 }
 
 impl Results {

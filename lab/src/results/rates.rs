@@ -125,7 +125,7 @@ impl fmt::Display for Tally {
 
 /// Returns the 95 % confidence interval of the rate `passed` / `tried`: the Wilson score interval, which
 /// also holds for few runs and for rates near 0 and 1. `None` if `tried` is 0.
-pub(super) fn wilson(passed: u64, tried: u64) -> Option<(f64, f64)> {
+pub(crate) fn wilson(passed: u64, tried: u64) -> Option<(f64, f64)> {
     if tried == 0 {
         return None;
     }

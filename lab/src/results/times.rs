@@ -10,10 +10,11 @@ use crate::{
         beneath::{capped, read_beneath},
         whole::write_whole,
     },
-    results::{Results, ScenarioResult, Status, directories::check_directories},
+    results::{Results, SCHEMA, ScenarioResult, Status, directories::check_directories},
 };
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail};
 use fs_err::File;
+use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -107,6 +108,12 @@ fn path(cache: &Cache) -> PathBuf {
     cache.root().join(NAME)
 }
 
+/// What every format has.
+#[derive(Deserialize)]
+struct Format {
+    schema: u32,
+}
+
 /// Reads the results at `path`, a `results.json` or its directory. Each of them has its own directory
 /// inside the run, or none.
 pub fn stored_results(path: &Path) -> Result<Results> {
@@ -114,8 +121,19 @@ pub fn stored_results(path: &Path) -> Result<Results> {
         true => (read_beneath(path, "results.json", FILE_MAX_BYTES)?, path),
         false => (read(path)?, path.parent().unwrap_or(Path::new(""))),
     };
-    let results: Results =
-        serde_json::from_slice(&bytes).with_context(|| format!("`{}` is corrupt", path.display()))?;
+    let results = serde_json::from_slice::<Results>(&bytes);
+    // A later format may not even parse.
+    let format = results
+        .as_ref()
+        .map(|results| results.schema)
+        .or_else(|_| serde_json::from_slice::<Format>(&bytes).map(|format| format.schema));
+    if let Some(later) = format.ok().filter(|schema| *schema > SCHEMA) {
+        bail!(
+            "`{}` has format {later}, and this version of the lab reads {SCHEMA}; update the lab",
+            path.display()
+        );
+    }
+    let results = results.with_context(|| format!("`{}` is corrupt", path.display()))?;
     check_directories(results.scenarios.iter().map(|result| (run, result))).map_err(Error::msg)?;
     Ok(results)
 }
@@ -152,6 +170,25 @@ mod tests {
         }
         Times::learn(&cache, &[ScenarioResult { seconds: 1.0, ..result("a", Status::Failed) }]).unwrap();
         assert_eq!(Times::load(&cache).get("6.12", "a"), Some(1.0));
+    }
+
+    #[test]
+    fn a_later_format_is_refused_even_if_it_parses() {
+        let directory = tempfile::tempdir().unwrap();
+        let check = |json: &str, expect: &str| {
+            fs::write(directory.path().join("results.json"), json).unwrap();
+            let error = format!("{:#}", stored_results(directory.path()).unwrap_err());
+            assert!(error.contains(expect), "{error}");
+        };
+        let mut later = results(Vec::new());
+        later.schema = SCHEMA + 1;
+        check(
+            &serde_json::to_string(&later).unwrap(),
+            "has format 2, and this version of the lab reads 1; update the lab",
+        );
+        check(r#"{ "schema": 7, "nights": {} }"#, "has format 7");
+        check(r#"{ "schema": 1, "nights": {} }"#, "is corrupt");
+        check("[]", "is corrupt");
     }
 
     #[test]

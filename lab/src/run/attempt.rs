@@ -47,21 +47,20 @@ impl Attempt<'_> {
     /// Runs the scenario on a pristine machine. Only a failure of the lab is an error; all else is a verdict.
     pub fn execute(&self, snapshots: &Snapshots) -> Result<ScenarioResult> {
         let machine = |spec: &MachineSpec, place: &Path| Machine::pristine(spec, snapshots, place);
-        self.execute_on(&fit::fit(self.scenario, self.kernel), machine)
+        self.execute_on(&fit::fit(self.scenario, self.kernel), None, machine)
     }
 
-    /// Runs the scenario. `pristine` returns a machine that has just booted.
+    /// Runs the scenario: for the first time, or for the `retry`th time after a failure, counted from 1. `pristine`
+    /// returns a machine that has just booted.
     pub(super) fn execute_on(
         &self,
         fitted: &Fitted<'_>,
+        retry: Option<u32>,
         pristine: impl FnOnce(&MachineSpec, &Path) -> Result<Machine, Death>,
     ) -> Result<ScenarioResult> {
         let mut started = Instant::now();
         let Attempt { kernel, found, scenario, run, .. } = *self;
-        let mut relative = format!("{}/{}", kernel.name, found.name);
-        if let Some(number) = self.repeat {
-            relative += &format!("@{number}");
-        }
+        let relative = format!("{}/{}", kernel.name, results::label(&found.name, self.repeat, retry));
         let fitted = fitted.as_ref().map_err(|error| anyhow!("{error:#}"))?;
         // Any other error is the scenario's, and reported when its machine starts.
         let unbuildable = match fitted {
@@ -98,6 +97,7 @@ impl Attempt<'_> {
         };
         Ok(ScenarioResult {
             repeat: self.repeat,
+            retry,
             summary: scenario.summary.to_string(),
             reason: conclusion.verdict.reason,
             seconds: started.elapsed().as_secs_f64(),

@@ -57,6 +57,8 @@ pub struct Options {
     pub results: PathBuf,
     /// The number of runs of each scenario on each kernel.
     pub rounds: Rounds,
+    /// The number of times that a failure is run again at once, until it passes.
+    pub retries: u32,
     /// Start no more scenarios after a failure.
     pub fail_fast: bool,
     /// Keep only the files of each scenario's first pass. Those of all passes of an endless run would
@@ -82,6 +84,7 @@ impl Options {
             jobs: default_jobs(),
             results: results.to_owned(),
             rounds: Rounds::One,
+            retries: 0,
             fail_fast: false,
             forget_passes: false,
             coverage: false,
@@ -154,7 +157,7 @@ pub fn run(
     let interrupted = interrupt::check();
     // After a failure, `fail_fast` leaves the rest out.
     let planned = options.rounds.runs(options.selection.cases.len());
-    let all = planned.is_none_or(|planned| store.count() == planned);
+    let all = planned.is_none_or(|planned| store.turns() == planned);
     let results = store.finish(interrupted.is_ok() && all, restored_ahead)?;
     if let Err(error) = Times::learn(&prepared.lab.cache, &results.scenarios) {
         report(Event::Warning(format!("cannot store the times of scenarios: {error:#}")));

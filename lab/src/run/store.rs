@@ -10,7 +10,7 @@ use crate::{
 use anyhow::Result;
 use serde_json::value::RawValue;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -20,36 +20,46 @@ pub(super) struct Store {
     results: Results,
     /// The number of `results` that [`Store::next`] has returned.
     returned: usize,
-    /// Every result as JSON, by its position in the list. The file is rewritten for each result, and
+    /// Every result as JSON, by the position of its turn in the list and the number of its try. The file is rewritten for each result, and
     /// serializing all results each time took a quarter of the time of a run with 1,500 of them.
-    texts: BTreeMap<usize, Box<RawValue>>,
+    texts: BTreeMap<(usize, usize), Box<RawValue>>,
     directory: PathBuf,
     started: Instant,
-    /// Results that wait for an earlier one, by their positions in the list.
-    waiting: BTreeMap<usize, ScenarioResult>,
+    /// The results of turns that have not ended, or wait for an earlier one, by their positions in the list.
+    waiting: BTreeMap<usize, Vec<ScenarioResult>>,
+    /// The positions of those that have ended.
+    ended: BTreeSet<usize>,
+    /// The number of turns whose results are in the list.
+    listed: usize,
 }
 
 impl Store {
     /// A store without results, in a run's directory.
     pub(super) fn new(results: Results, directory: &Path) -> Store {
         let directory = directory.to_owned();
-        let (texts, waiting) = (BTreeMap::new(), BTreeMap::new());
-        Store { results, returned: 0, texts, directory, started: Instant::now(), waiting }
-    }
-
-    /// Returns the number of results.
-    pub(super) fn count(&self) -> usize {
-        self.results.scenarios.len() + self.waiting.len()
-    }
-
-    /// Adds the result at position `place` of the list. When this returns, `results.json` has it, even if an
-    /// earlier one is still missing.
-    pub(super) fn add(&mut self, place: usize, result: ScenarioResult) -> Result<()> {
-        self.texts.insert(place, serde_json::value::to_raw_value(&result)?);
-        self.waiting.insert(place, result);
-        while let Some(result) = self.waiting.remove(&self.results.scenarios.len()) {
-            self.results.scenarios.push(result);
+        Store {
+            results,
+            returned: 0,
+            texts: BTreeMap::new(),
+            directory,
+            started: Instant::now(),
+            waiting: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            listed: 0,
         }
+    }
+
+    /// Returns the number of turns that have ended.
+    pub(super) fn turns(&self) -> usize {
+        self.listed + self.ended.len()
+    }
+
+    /// Adds a result, the next try of the turn at position `place` of the list. When this returns, `results.json` has
+    /// it, even if an earlier one is still missing.
+    pub(super) fn add(&mut self, place: usize, result: ScenarioResult) -> Result<()> {
+        let tries = self.waiting.entry(place).or_default();
+        self.texts.insert((place, tries.len()), serde_json::value::to_raw_value(&result)?);
+        tries.push(result);
         self.update();
         let known = &self.results;
         let grown = Results {
@@ -63,6 +73,15 @@ impl Store {
         results::write_json(&grown, &self.directory)
     }
 
+    /// Ends a turn: it has no further tries.
+    pub(super) fn end_turn(&mut self, place: usize) {
+        self.ended.insert(place);
+        while self.ended.remove(&self.listed) {
+            self.results.scenarios.extend(self.waiting.remove(&self.listed).into_iter().flatten());
+            self.listed += 1;
+        }
+    }
+
     /// Returns the next result, unless an earlier one is still missing.
     pub(super) fn next(&mut self) -> Option<&ScenarioResult> {
         let next = self.results.scenarios.get(self.returned)?;
@@ -72,7 +91,7 @@ impl Store {
 
     /// Closes the list: results after a gap that an interruption left still count.
     pub(super) fn close(&mut self) {
-        self.results.scenarios.extend(std::mem::take(&mut self.waiting).into_values());
+        self.results.scenarios.extend(std::mem::take(&mut self.waiting).into_values().flatten());
     }
 
     /// Writes the results in every form. `complete` is false if some of it did not run.
@@ -137,13 +156,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut store = Store::new(results(Vec::new()), directory.path());
         let next = |store: &mut Store| store.next().map(|result| result.name.clone());
-        store.add(1, result("b", Status::Passed)).unwrap();
+        let ends = |store: &mut Store, place, result| {
+            store.add(place, result).unwrap();
+            store.end_turn(place);
+        };
+        ends(&mut store, 1, result("b", Status::Passed));
         assert_eq!(stored(directory.path()), ["b"]);
         assert_eq!(next(&mut store), None);
-        store.add(0, result("a", Status::Passed)).unwrap();
+        ends(&mut store, 0, result("a", Status::Passed));
         assert_eq!(stored(directory.path()), ["a", "b"]);
-        store.add(3, result("d", Status::Failed)).unwrap();
-        assert_eq!(store.count(), 3);
+        ends(&mut store, 3, result("d", Status::Failed));
+        assert_eq!(store.turns(), 3);
         assert_eq!(
             [next(&mut store), next(&mut store), next(&mut store)],
             [Some("a".into()), Some("b".into()), None]
@@ -153,5 +176,22 @@ mod tests {
         let results = store.finish(false, 0).unwrap();
         assert!(!results.run.complete);
         assert_eq!(stored(directory.path()), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn each_try_is_stored_when_it_ends_and_listed_with_its_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::new(results(Vec::new()), directory.path());
+        let again = ScenarioResult { retry: Some(1), ..result("a", Status::Passed) };
+        store.add(0, result("a", Status::Failed)).unwrap();
+        store.add(1, result("b", Status::Passed)).unwrap();
+        store.end_turn(1);
+        assert_eq!(stored(directory.path()), ["a", "b"]);
+        assert_eq!((store.next().map(ScenarioResult::label), store.turns()), (None, 1));
+        store.add(0, again).unwrap();
+        store.end_turn(0);
+        assert_eq!(stored(directory.path()), ["a", "a", "b"]);
+        let labels: Vec<_> = std::iter::from_fn(|| store.next().map(ScenarioResult::label)).collect();
+        assert_eq!((labels, store.turns()), (vec!["a".into(), "a@retry1".into(), "b".into()], 2));
     }
 }

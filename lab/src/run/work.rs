@@ -141,18 +141,35 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
             };
             let (kernel, scenario) = self.options.selection.names(self.case(turn));
             self.report(Event::ScenarioStarted { place: turn.place, scenario, kernel });
-            let Some(result) = self.one(turn)? else { return Ok(()) };
-            if self.options.fail_fast && !result.status.is_good() {
-                self.stop.store(true, Ordering::SeqCst);
+            if !self.turn(turn)? {
+                return Ok(());
             }
             let mut store = lock(&self.store)?;
-            store.add(turn.place, result)?;
+            store.end_turn(turn.place);
             let mut report = lock(&self.report)?;
-            report(Event::ScenarioEnded { place: turn.place, stored: store.count() });
+            report(Event::ScenarioEnded { place: turn.place, stored: store.turns() });
             while let Some(result) = store.next() {
                 report(Event::Result { result, directory: self.directory });
             }
         }
+    }
+
+    /// Runs one turn: once and, while it fails, as often as the options say. Every try is stored when it ends. Returns
+    /// whether the turn has a verdict, which it has not if the lab was interrupted.
+    fn turn(&self, turn: ScheduledRun) -> Result<bool> {
+        for retry in 0..=self.options.retries {
+            let Some(result) = self.one(turn, (retry > 0).then_some(retry))? else { return Ok(retry > 0) };
+            let is_good = result.status.is_good();
+            lock(&self.store)?.add(turn.place, result)?;
+            if is_good {
+                return Ok(true);
+            }
+        }
+        // No try passed.
+        if self.options.fail_fast {
+            self.stop.store(true, Ordering::SeqCst);
+        }
+        Ok(true)
     }
 
     fn case(&self, turn: ScheduledRun) -> Case {
@@ -166,8 +183,8 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
         self.fitted[turn.case].get_or_init(|| fit::fit(scenario, &self.prepared.kernels[case.kernel]))
     }
 
-    /// Runs one turn. Returns `None` if the lab was interrupted: the turn then has no verdict.
-    fn one(&self, turn: ScheduledRun) -> Result<Option<ScenarioResult>> {
+    /// Runs one try of a turn. Returns `None` if the lab was interrupted: the try then has no verdict.
+    fn one(&self, turn: ScheduledRun, retry: Option<u32>) -> Result<Option<ScenarioResult>> {
         let case = self.case(turn);
         let kernel = &self.prepared.kernels[case.kernel];
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
@@ -184,13 +201,13 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
         };
         let guest = &self.prepared.guest;
         let attempt = Attempt { kernel, guest, found, scenario, repeat, run: self.directory };
-        let result = attempt.execute_on(self.fitted(turn), machine);
+        let result = attempt.execute_on(self.fitted(turn), retry, machine);
         if interrupt::check().is_err() {
             return Ok(None);
         }
         // Any other error of the lab is a result.
         let result = result.unwrap_or_else(|error| lab_error(kernel, found, repeat, &error));
-        let mut result = known::in_view_of_bugs(&kernel.spec, result);
+        let mut result = known::in_view_of_bugs(&kernel.spec, ScenarioResult { retry, ..result });
         if self.options.forget_passes && result.status == Status::Passed {
             let first = lock(&self.passed)?.insert(turn.case);
             if !first {

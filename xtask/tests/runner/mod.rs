@@ -65,6 +65,9 @@ impl Workflow {
     }
 }
 
+/// The first parts of the keys of what a night leaves to the next one.
+const KEPT: [&str; 2] = ["report", "history"];
+
 /// Runs the steps of a workflow.
 pub(crate) struct Runner {
     /// The directory that has a directory per job, and `artifacts`.
@@ -72,8 +75,8 @@ pub(crate) struct Runner {
     pub(crate) cache: PathBuf,
     /// The values of `${{ … }}` expressions.
     pub(crate) values: BTreeMap<String, String>,
-    /// The report that an earlier run left in the cache.
-    pub(crate) report: Option<PathBuf>,
+    /// What an earlier run left in the cache, by the first part of its key: the report and the history.
+    pub(crate) kept: BTreeMap<String, PathBuf>,
     /// The commands that were run, with their environment.
     pub(crate) ran: Vec<String>,
 }
@@ -170,20 +173,27 @@ impl Runner {
         let (name, _version) = action.split_once('@').unwrap();
         match name {
             "actions/checkout" => {}
-            // The lab's cache always exists; apart from it, only the last report is cached.
+            // The lab's cache always exists; apart from it, only what nights leave to each other is cached.
             "actions/cache" | "actions/cache/restore" => {
                 let (path, key) = (with("path").unwrap(), with("key").unwrap());
-                if !key.starts_with("report-") {
+                let key = key.split('-').next().unwrap();
+                if !KEPT.contains(&key) {
                     assert!(path.lines().next().unwrap().starts_with('/'), "{path}");
-                } else if let Some(report) = &self.report {
+                } else if let Some(kept) = self.kept.get(key) {
                     let path = directory.join(path);
                     fs::create_dir_all(path.parent().unwrap()).unwrap();
-                    fs::copy(report, path).unwrap();
+                    if kept.is_dir() {
+                        copy(kept, &path);
+                    } else {
+                        fs::copy(kept, path).unwrap();
+                    }
                 }
             }
             "actions/cache/save" => {
-                assert!(with("key").unwrap().starts_with("report-"));
-                self.report = Some(directory.join(with("path").unwrap()));
+                let key = with("key").unwrap();
+                let key = key.split('-').next().unwrap();
+                assert!(KEPT.contains(&key), "{key}");
+                self.kept.insert(key.to_owned(), directory.join(with("path").unwrap()));
             }
             "actions/upload-artifact" => {
                 let paths = with("path").unwrap();

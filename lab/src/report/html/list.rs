@@ -32,6 +32,8 @@ struct Row<'a> {
     kernel: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     repeat: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<u32>,
     status: String,
     seconds: f64,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -56,6 +58,7 @@ impl<'a> List<'a> {
             name: &result.name,
             kernel: &result.kernel,
             repeat: result.repeat,
+            retry: result.retry,
             status: result.status.to_string(),
             seconds: result.seconds,
             claim: shortened(&result.summary),

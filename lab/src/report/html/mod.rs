@@ -22,9 +22,11 @@ use crate::{
     results::{Results, ScenarioResult},
 };
 use anyhow::{Error, Result};
+pub(crate) use pack::Hash;
+
 use coverage::Summary;
 use list::List;
-use pack::{Hash, json, packed};
+use pack::{json, packed};
 use std::{
     fmt::Write as _,
     io,
@@ -43,6 +45,8 @@ pub const REPORT: &str = "report.html";
 const BLOCKS_MAX: usize = 18 << 20;
 
 const SHELL: &str = include_str!("shell.html");
+/// The colours and elements of every page.
+pub(crate) const BASE_STYLE: &str = include_str!("base.css");
 const STYLE: &str = concat!(include_str!("base.css"), include_str!("style.css"));
 /// The scripts, in the order in which they run.
 const SCRIPTS: [&str; 5] = [

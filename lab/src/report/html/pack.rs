@@ -36,10 +36,10 @@ pub(super) fn packed(bytes: &[u8]) -> Result<String> {
 const LEVEL: u32 = 6;
 
 /// The hash by which a content security policy allows an inline script or style.
-pub(super) struct Hash(String);
+pub(crate) struct Hash(String);
 
 impl Hash {
-    pub(super) fn of(text: &str) -> Hash {
+    pub(crate) fn of(text: &str) -> Hash {
         Hash(STANDARD.encode(Sha256::digest(text.as_bytes())))
     }
 }

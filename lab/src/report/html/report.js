@@ -10,8 +10,13 @@ list.results.forEach((row, index) => { row.index = index; });
 const filters = { statuses: new Set(list.statuses.map(([name]) => name)), text: "", kernel: "", order: "worst" };
 let opened = null;
 
+// Returns the number of a repeat or of a try after a failure, if it is one.
+function tryOf(row) {
+  return (row.repeat ? `@${row.repeat}` : "") + (row.retry ? `@retry${row.retry}` : "");
+}
+
 function labelOf(row) {
-  return row.repeat ? `${row.name}@${row.repeat}` : row.name;
+  return row.name + tryOf(row);
 }
 
 function keyOf(row) {
@@ -161,7 +166,7 @@ function scenarioRow(group, kernels) {
 
 function resultButton(row) {
   const button = make("button", { type: "button", class: statusClass(row.status), "aria-expanded": "false", "data-index": row.index,
-    onclick: () => open(row, button) }, statusText(row.status), row.repeat ? ` @${row.repeat}` : "",
+    onclick: () => open(row, button) }, statusText(row.status), tryOf(row) ? ` ${tryOf(row)}` : "",
     make("span", { class: "took" }, ` ${row.seconds.toFixed(row.seconds < 10 ? 2 : 0)} s`),
     make("span", { class: "unseen" }, ` ${labelOf(row)} on ${row.kernel}`));
   return button;
