@@ -118,7 +118,7 @@ fn an_interrupted_part_that_ran_again_counts_once() {
     );
     // Two complete ones are refused.
     let twice = check(vec![again, run("twice", true, &["a", "b"])], &["again", "twice"], &[]);
-    refused(&twice, "`again` and `twice` are both part 1/2 of s");
+    refused(&twice, "`a` on 6.12 is in both `again` and `twice`");
     check(vec![part("x", None, &["a"]), first], &["x", "first"], &[]);
 }
 

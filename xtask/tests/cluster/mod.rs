@@ -68,6 +68,7 @@ impl Cluster {
         let log = fs::File::create(self.directory.join(log).with_extension("log")).unwrap();
         let mut service = Command::new(Path::new("/usr/sbin").join(program));
         service.args(flags).args(files).env("SLURM_CONF", self.directory.join("slurm.conf"));
+        service.current_dir(&self.directory);
         service.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.services.push(service.spawn().unwrap());
     }
