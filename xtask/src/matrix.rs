@@ -17,13 +17,14 @@ use fs_err::{self as fs, File};
 use lab::{
     fleet::{self, Build, ENGINES, Engine, Plan, Split},
     host::prerequisites::Need,
-    kernel::{self, prune},
+    kernel::{self, REGISTRY_VARIABLE, prune},
     results::{PartOptions, Times},
     run::default_jobs,
     words::called,
 };
 use regex::Regex;
 use std::{
+    env,
     io::Write,
     path::{Path, PathBuf},
     thread,
@@ -36,7 +37,9 @@ use std::{
     cargo xtask lab matrix --times results/latest                a table, by the times of the last run\n  \
     cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 fewer kernels, shorter parts\n  \
     cargo xtask lab matrix --engine github --last report         for a workflow, with the last report\n  \
-    cargo xtask lab matrix --engine slurm > fleet.sh             a job array; docs/fleet.md continues from there")]
+    cargo xtask lab matrix --engine slurm > fleet.sh             a job array of Slurm's\n  \
+    cargo xtask lab matrix --engine kubernetes --image registry.example/ftrace-lab > fleet.yaml\n\n\
+    docs/fleet.md describes each engine.")]
 pub(crate) struct Matrix {
     /// Scenario files or directories [default: all of scenarios/]
     paths: Vec<PathBuf>,
@@ -62,6 +65,9 @@ pub(crate) struct Matrix {
     /// Print the file of an engine that runs the jobs, instead of a table
     #[arg(long, value_name = "ENGINE", value_parser = engine_parser())]
     engine: Option<&'static Engine>,
+    /// The image of containers in which the jobs of `gitlab` and `kubernetes` run; Containerfile builds one
+    #[arg(long, value_name = "IMAGE", requires = "engine")]
+    image: Option<String>,
     /// The same as `--engine github`
     #[arg(long, hide = true, conflicts_with = "engine")]
     github: bool,
@@ -99,6 +105,8 @@ impl Matrix {
             jobs,
             builds,
             last: last.as_deref().map(text),
+            image: self.image.clone(),
+            registry: env::var(REGISTRY_VARIABLE).ok().filter(|registry| !registry.is_empty()),
             options: PartOptions {
                 kernels,
                 times: times.iter().map(|path| text(path)).collect(),
@@ -167,7 +175,7 @@ fn print_for_people(plan: &Plan) {
 
 /// Appends lines to the file $GITHUB_OUTPUT, if a workflow runs this.
 pub(crate) fn github_outputs(lines: &str) -> Result<()> {
-    let Some(path) = std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
+    let Some(path) = env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
         return Ok(());
     };
     let file = File::options().create(true).append(true).open(path);

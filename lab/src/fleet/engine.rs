@@ -1,6 +1,6 @@
 //! The engines that a plan can be written for, one row each.
 
-use super::{Plan, github, slurm};
+use super::{Plan, github, gitlab, kubernetes, slurm};
 use anyhow::{Result, ensure};
 
 /// Something that runs the jobs of a fleet.
@@ -17,7 +17,7 @@ pub struct Engine {
 }
 
 /// All engines.
-pub static ENGINES: [Engine; 2] = [
+pub static ENGINES: [Engine; 4] = [
     Engine {
         name: "github",
         usage: "jobs as JSON for `fromJSON` of a workflow; appends `jobs`, `builds` and `merge` to $GITHUB_OUTPUT",
@@ -27,12 +27,26 @@ pub static ENGINES: [Engine; 2] = [
         text: github::text,
     },
     Engine {
+        name: "gitlab",
+        usage: "a child pipeline: save it as fleet.yml in a job, and trigger it as its first lines say",
+        jobs_max: None,
+        keeps_builds: true,
+        text: gitlab::text,
+    },
+    Engine {
         name: "slurm",
         usage: "a job array as a script: save it as FILE on a file system that all machines have, run \
                 `sbatch --wait FILE` there, then merge `parts`",
         jobs_max: None,
         keeps_builds: false,
         text: slurm::text,
+    },
+    Engine {
+        name: "kubernetes",
+        usage: "an indexed Job of the image --image, a Job that merges, and their volume: `kubectl apply -f FILE`",
+        jobs_max: None,
+        keeps_builds: false,
+        text: kubernetes::text,
     },
 ];
 

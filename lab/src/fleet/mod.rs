@@ -5,6 +5,8 @@
 
 mod engine;
 mod github;
+mod gitlab;
+mod kubernetes;
 mod slurm;
 mod split;
 
@@ -26,6 +28,10 @@ pub struct Plan {
     pub last: Option<String>,
     /// What the jobs select, and the names of all kernels.
     pub options: PartOptions,
+    /// The image of containers in which the jobs run.
+    pub image: Option<String>,
+    /// The registry of kernels, as in FTRACE_LAB_REGISTRY.
+    pub registry: Option<String>,
     /// The CPUs of each machine for which the split was made.
     pub cpus: usize,
 }
@@ -58,8 +64,12 @@ impl Plan {
 /// Returns the branches of a shell's `case` that sets the arguments of `lab run` for each number of a job.
 fn cases(plan: &Plan) -> String {
     let case = |(number, job): (usize, &Job)| {
-        let results = shell_words(["--results", &format!("parts/{}", job.name)]);
-        format!("{number}) set -- {results} {} ;; # {} s\n", plan.arguments(job), job.seconds)
+        format!("{number}) set -- {} {} ;; # {} s\n", results_of(job), plan.arguments(job), job.seconds)
     };
     plan.jobs.iter().enumerate().map(case).collect()
+}
+
+/// Returns the arguments of `lab run` that say where a job leaves its results.
+fn results_of(job: &Job) -> String {
+    shell_words(["--results", &format!("parts/{}", job.name)])
 }
