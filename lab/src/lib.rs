@@ -15,6 +15,7 @@ pub mod dump;
 pub mod explain;
 pub mod explore;
 pub mod fit;
+pub mod fleet;
 pub mod guest;
 pub mod history;
 pub mod host;

@@ -60,10 +60,14 @@ enum Name {
     Edit,
     /// Sequences of operations that `lab explore` runs in a second
     Explore,
+    /// A fleet of 1 to 2,000 machines that runs 1,000 scenarios on 1,000 kernels, simulated with the times of results/latest
+    Fleet,
     /// The lines that scenarios run as the lab measures them, compared with the kernel's own counters (GCOV)
     Gcov,
     /// A pristine machine per scenario: restore, memory, and runs of up to 200 scenarios
     Isolation,
+    /// A report of 10,000 results from 40 parts, made of those of results/latest: time and memory of `lab merge`
+    Merge,
     /// A report of 200 scenarios and a million events: its size, and the time until a browser shows it
     Report,
     /// Paths through structs: the first one, including opening vmlinux, and a hundred in one go
@@ -91,8 +95,10 @@ impl Bench {
             Name::Coverage => bench::coverage(&lab, &env::current_exe()?)?,
             Name::Edit => bench::edit(&lab, &env::current_exe()?, &results())?,
             Name::Explore => bench::explore(&lab)?,
+            Name::Fleet => bench::fleet(&results().join("latest"))?,
             Name::Gcov => bench::gcov(&lab, &self.compared()?, &results())?,
             Name::Isolation => bench::isolation(&lab, &env::current_exe()?)?,
+            Name::Merge => bench::merge(&lab, &env::current_exe()?, &results().join("latest"))?,
             Name::Report => bench::report(&lab, &look)?,
             Name::Resolve => bench::resolve(&lab)?,
             Name::Trace => bench::trace(&lab, &env::current_exe()?)?,

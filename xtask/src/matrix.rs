@@ -9,32 +9,37 @@ use crate::{
     setup::Setup,
 };
 use anyhow::{Context, Result};
-use clap::Args;
-use fs_err::File;
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use fs_err::{self as fs, File};
 use lab::{
-    cache::Cache,
+    fleet::{self, Build, ENGINES, Engine, Plan, Split},
     host::prerequisites::Need,
-    kernel::{self, Identity, prune},
-    results::Times,
-    run::{
-        default_jobs,
-        fleet::{self, Job, Split, shell_words},
-    },
+    kernel::{self, REGISTRY_VARIABLE, prune},
+    results::{PartOptions, Times},
+    run::default_jobs,
     words::called,
 };
 use regex::Regex;
-use serde_json::{Value, json};
-use std::{io::Write, path::PathBuf, time::Duration};
-
-/// The maximum number of jobs in a GitHub matrix.
-const GITHUB_JOBS_MAX: usize = 256;
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 /// Plan a fleet: split each kernel's scenarios into parts, one per host
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lab matrix --times results/latest                a table, by the times of the last run\n  \
     cargo xtask lab matrix --kernel '>=6.1' --target-seconds 120 fewer kernels, shorter parts\n  \
-    cargo xtask lab matrix --github --last report                for a workflow, with the last report")]
+    cargo xtask lab matrix --engine github --last report         for a workflow, with the last report\n  \
+    cargo xtask lab matrix --engine slurm > fleet.sh             a job array of Slurm's\n  \
+    cargo xtask lab matrix --engine kubernetes --image registry.example/ftrace-lab > fleet.yaml\n\n\
+    docs/fleet.md describes each engine.")]
 pub(crate) struct Matrix {
     /// Scenario files or directories [default: all of scenarios/]
     paths: Vec<PathBuf>,
@@ -57,8 +62,14 @@ pub(crate) struct Matrix {
     /// Number of jobs per kernel, however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     shards: Option<u16>,
-    /// Print the jobs as JSON for `fromJSON`, and write `jobs`, `builds` and `merge` to $GITHUB_OUTPUT
-    #[arg(long)]
+    /// Print the file of an engine that runs the jobs, instead of a table
+    #[arg(long, value_name = "ENGINE", value_parser = engine_parser())]
+    engine: Option<&'static Engine>,
+    /// The image of containers in which the jobs of `gitlab` and `kubernetes` run; Containerfile builds one
+    #[arg(long, value_name = "IMAGE", requires = "engine")]
+    image: Option<String>,
+    /// The same as `--engine github`
+    #[arg(long, hide = true, conflicts_with = "engine")]
     github: bool,
     #[command(flatten)]
     setup: Setup,
@@ -75,7 +86,8 @@ impl Matrix {
         let (scenarios, _) = wanted(&self.paths, self.filter.as_ref(), false)?;
         let names: Vec<&str> = scenarios.iter().map(|(found, _)| found.name.as_str()).collect();
         let last = self.last.clone().filter(|last| is_report(last));
-        let times: Vec<PathBuf> = last.iter().chain(&self.times).cloned().collect();
+        let last = last.map(|last| resolved(&last));
+        let times: Vec<PathBuf> = last.iter().cloned().chain(self.times.as_deref().map(resolved)).collect();
         let split = Split {
             shards: self.shards.map(usize::from),
             target: Duration::from_secs(self.target_seconds),
@@ -84,97 +96,88 @@ impl Matrix {
         let known = Times::of_results(&times)?;
         let jobs: Vec<_> =
             kernels.iter().flat_map(|kernel| fleet::jobs(kernel, &names, &known, split)).collect();
-        if self.github && jobs.len() > GITHUB_JOBS_MAX {
-            let count = jobs.len();
-            return Err(Usage(format!(
-                "{count} jobs, but GitHub allows at most {GITHUB_JOBS_MAX}: raise --target-seconds"
-            ))
-            .into());
-        }
-        let lab = self.setup.ensure(Need::Run)?;
-        let identities = kernels.iter().map(|name| kernel::identify(&lab, name));
-        let plan = Plan {
-            identities: identities.collect::<Result<_>>()?,
-            times,
-            last,
-            cache: lab.cache.clone(),
-            jobs,
-            filter: self.filter.as_ref().map(Regex::as_str),
-            paths: &self.paths,
+        let engine = if self.github { engine_of("github") } else { self.engine };
+        let builds = match engine {
+            Some(engine) if !engine.keeps_builds => Vec::new(),
+            _ => self.builds(&kernels)?,
         };
-        match self.github {
-            true => plan.for_github()?,
-            false => plan.for_people(),
+        let plan = Plan {
+            jobs,
+            builds,
+            last: last.as_deref().map(text),
+            image: self.image.clone(),
+            registry: env::var(REGISTRY_VARIABLE).ok().filter(|registry| !registry.is_empty()),
+            options: PartOptions {
+                kernels,
+                times: times.iter().map(|path| text(path)).collect(),
+                filter: self.filter.as_ref().map(|filter| filter.as_str().to_owned()),
+                paths: self.paths.iter().map(|path| text(path)).collect(),
+                ..PartOptions::default()
+            },
+            cpus: thread::available_parallelism().map_or(1, usize::from),
+        };
+        match engine {
+            None => print_for_people(&plan),
+            Some(engine) => {
+                print!("{}", engine.file(&plan).map_err(|error| Usage(format!("{error:#}")))?);
+                if engine.name == "github" {
+                    github_outputs(&fleet::github_outputs(&plan))?;
+                }
+            }
         }
         Ok(exit::SUCCESS)
+    }
+
+    /// Returns what is kept of the builds of kernels; looks up the versions of their sources.
+    fn builds(&self, kernels: &[String]) -> Result<Vec<Build>> {
+        let lab = self.setup.ensure(Need::Run)?;
+        let build = |name: &String| {
+            let identity = kernel::identify(&lab, name)?;
+            let paths = prune::paths(&lab.cache, &identity);
+            Ok(Build { kernel: identity.name, key: identity.key, paths })
+        };
+        kernels.iter().map(build).collect()
+    }
+}
+
+/// Returns where a link such as `results/latest` leads: a part that runs again, after the next report, must have the
+/// same times.
+fn resolved(path: &Path) -> PathBuf {
+    match fs::read_link(path) {
+        Ok(target) => path.parent().unwrap_or(Path::new("")).join(target),
+        Err(_) => path.to_owned(),
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn engine_of(name: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.name == name)
+}
+
+fn engine_parser() -> impl TypedValueParser<Value = &'static Engine> {
+    let values = ENGINES.iter().map(|engine| PossibleValue::new(engine.name).help(engine.usage));
+    PossibleValuesParser::new(values)
+        .try_map(|name| engine_of(&name).ok_or_else(|| format!("unknown engine `{name}`")))
+}
+
+fn print_for_people(plan: &Plan) {
+    for job in &plan.jobs {
+        println!("{:>5} s  {} {}", job.seconds, called("cargo xtask lab run"), plan.arguments(job));
+    }
+    for build in &plan.builds {
+        println!("\n{}, with the cache key {}:", build.kernel, build.key);
+        build.paths.iter().for_each(|path| println!("  {}", path.display()));
     }
 }
 
 /// Appends lines to the file $GITHUB_OUTPUT, if a workflow runs this.
 pub(crate) fn github_outputs(lines: &str) -> Result<()> {
-    let Some(path) = std::env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
+    let Some(path) = env::var_os("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else {
         return Ok(());
     };
     let file = File::options().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(lines.as_bytes())).context("cannot write the outputs")
-}
-
-/// The jobs and what they need.
-struct Plan<'a> {
-    cache: Cache,
-    identities: Vec<Identity>,
-    jobs: Vec<Job>,
-    times: Vec<PathBuf>,
-    last: Option<PathBuf>,
-    filter: Option<&'a str>,
-    paths: &'a [PathBuf],
-}
-
-impl Plan<'_> {
-    fn for_people(&self) {
-        for job in &self.jobs {
-            println!("{:>5} s  {} {}", job.seconds, called("cargo xtask lab run"), self.arguments(job));
-        }
-        for identity in &self.identities {
-            println!("\n{}, with the cache key {}:", identity.name, identity.key);
-            prune::paths(&self.cache, identity).iter().for_each(|path| println!("  {}", path.display()));
-        }
-    }
-
-    fn for_github(&self) -> Result<()> {
-        let jobs = json!({ "include": self.jobs.iter().map(|job| self.entry(job)).collect::<Vec<_>>() });
-        println!("{jobs}");
-        let builds =
-            json!({ "include": self.identities.iter().map(|kernel| self.build(kernel)).collect::<Vec<_>>() });
-        let kernels = self.identities.iter().flat_map(|identity| ["--kernel", &identity.name]);
-        let last = self.last.iter().flat_map(|last| ["--last", last.to_str().unwrap_or_default()]);
-        let merge = shell_words(kernels.chain(last));
-        github_outputs(&format!("jobs={jobs}\nbuilds={builds}\nmerge={merge}\n"))
-    }
-
-    /// Returns the arguments of `lab run` for a job.
-    fn arguments(&self, job: &Job) -> String {
-        let mut words = vec!["--kernel", &job.kernel, "--shard", &job.shard];
-        self.times.iter().for_each(|times| words.extend(["--times", times.to_str().unwrap_or_default()]));
-        self.filter.iter().for_each(|filter| words.extend(["--filter", filter]));
-        words.extend(self.paths.iter().map(|path| path.to_str().unwrap_or_default()));
-        shell_words(words)
-    }
-
-    fn entry(&self, job: &Job) -> Value {
-        let build =
-            self.identities.iter().find(|kernel| kernel.name == job.kernel).map(|kernel| self.build(kernel));
-        let mut entry = build.unwrap_or_else(|| json!({}));
-        entry["shard"] = json!(job.shard);
-        entry["name"] = json!(job.name);
-        entry["arguments"] = json!(self.arguments(job));
-        entry
-    }
-
-    /// Returns the key under which a build is cached between jobs, and its paths.
-    fn build(&self, kernel: &Identity) -> Value {
-        let paths = prune::paths(&self.cache, kernel);
-        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
-        json!({ "kernel": kernel.name, "key": kernel.key, "paths": paths.join("\n") })
-    }
 }

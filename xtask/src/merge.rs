@@ -13,10 +13,10 @@ use lab::{
     report::{Page, Terminal, markdown, summary, write_forms},
     reproducer::FILE,
     results::{
-        Delta, MergeError, Merged, Results, ScenarioResult, Status, merge, put, put_new, runs_below, since,
-        stored_results,
+        Delta, Gap, MergeError, Merged, Results, ScenarioResult, Status, last_tries, merge, put, put_new,
+        runs_below, since, stored_results,
     },
-    words::{called, printable},
+    words::{called, printable, shell_words},
 };
 use std::{
     io::Write,
@@ -60,7 +60,9 @@ impl Merge {
         // Before anything is written: a missing report must not pass for one without failures.
         let last = self.last.as_deref().map(stored_results).transpose();
         let last = last.map_err(|error| Usage(format!("{error:#}")))?;
-        let parts = runs_below(&self.results).map_err(|error| Usage(format!("{error:#}")))?;
+        let runs = runs_below(&self.results).map_err(|error| Usage(format!("{error:#}")))?;
+        let (parts, dropped) = last_tries(runs);
+        dropped.iter().for_each(|line| println!("{}", printable(line)));
         let merged = merge(&parts, &kernels).map_err(|error: MergeError| Usage(error.to_string()))?;
         let lab = Lab::open(root())?;
         let forms =
@@ -77,6 +79,14 @@ impl Merge {
         Ok(code(&merged, since.as_ref()))
     }
 
+    /// Returns the command that runs what is missing, with its results where they are merged from.
+    fn run_again(&self, arguments: &str) -> String {
+        let into = self.results.first().filter(|path| !path.join(REPORT).is_file());
+        let into = into.and_then(|path| path.to_str()).map(|path| shell_words(["--results", path]));
+        let words = [called("cargo xtask lab run").into_owned()].into_iter().chain(into);
+        format!("{} {arguments}", words.collect::<Vec<_>>().join(" "))
+    }
+
     fn tell(&self, merged: &Merged, directory: &Path, since: Option<&Delta>) -> Result<()> {
         let terminal = Terminal::new(false);
         for result in merged.results.scenarios.iter().filter(|result| !result.status.is_good()) {
@@ -88,8 +98,11 @@ impl Merge {
         for (name, kernel) in since.iter().flat_map(|since| &since.gone) {
             println!("{}", printable(format!("passed last time, did not run now: {name} on {kernel}")));
         }
-        for gap in &merged.gaps {
-            println!("incomplete: {}", printable(gap));
+        for Gap { what, again } in &merged.gaps {
+            println!("incomplete: {}", printable(what));
+            if let Some(again) = again {
+                println!("  run it: {}", printable(self.run_again(again)));
+            }
         }
         println!("{}\nresults: {}", summary(&merged.results), directory.display());
         let reproducer = |result: &ScenarioResult| reproducer(result, directory);

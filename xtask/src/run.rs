@@ -20,12 +20,12 @@ use lab::{
     kernel,
     progress::Progress,
     report::{Terminal, side_by_side, summary},
-    results::{Rates, Results, ScenarioResult, TRACE, Times, now_micros},
+    results::{PartOptions, Rates, Results, ScenarioResult, TRACE, Times, now_micros},
     run::{
-        Event, Options, Reporter, default_jobs, kernels, prepare_on, run,
+        Event, Options, Part, Reporter, default_jobs, kernels, prepare_on, run,
         schedule::{Case, Rounds},
         select::{Selection, failed, nested},
-        shard::Shard,
+        shard::NamedShard,
     },
     scenario::{Scenario, ScenarioFile},
     words::{called, printable},
@@ -80,9 +80,10 @@ pub(crate) struct Run {
     /// Run only the failures of results/latest, on the kernels they failed on
     #[arg(long, conflicts_with = "shard")]
     rerun_failed: bool,
-    /// Run part I of N, balanced by --times; every host computes the same split
+    /// Run part I of N, balanced by --times; every host computes the same split. With ' of NAME', only if that is
+    /// the name of the split
     #[arg(long, value_name = "I/N")]
-    shard: Option<Shard>,
+    shard: Option<NamedShard>,
     /// Results of an earlier run or of its shards, from which --shard takes the durations of scenarios
     /// (repeatable) [default: all scenarios count the same]
     #[arg(long, value_name = "RESULTS", requires = "shard")]
@@ -138,7 +139,6 @@ impl Run {
         let progress = Progress::new();
         // Before anything is built: a mistake in a scenario should not cost a kernel build.
         let (mut selection, part) = self.selection(&progress)?;
-        let (shard, cases) = part.unzip();
         let change = self.affected.change(self.kernel_tree.as_deref())?;
         if self.smoke {
             keep_fewest(&mut selection, &self.results())?;
@@ -146,8 +146,8 @@ impl Run {
         if let Some(seed) = self.shuffle {
             println!("shuffled with --shuffle {seed}");
         }
-        if let Some(shard) = &shard {
-            println!("shard {shard}: {} to run", selection.cases.len());
+        if let Some(part) = &part {
+            println!("shard {}: {} to run", part.name, selection.cases.len());
         }
         project().map_or(Ok(()), |_| prepare_results(&self.results()))?;
         let lab = self.ensure(&selection)?;
@@ -172,8 +172,7 @@ impl Run {
             forget_passes: self.until_fail,
             coverage: self.coverage || change.is_some(),
             shuffle: self.shuffle,
-            shard,
-            cases,
+            part,
             ..Options::new(root(), selection, &self.results())
         };
         let prepared = prepare_on(&lab, &options, kernels)?;
@@ -233,8 +232,8 @@ impl Run {
         }
     }
 
-    /// Returns the cases to run, and with `--shard` the name of the shard and the number of cases in all.
-    fn selection(&self, progress: &Progress) -> Result<(Selection, Option<(String, usize)>)> {
+    /// Returns the cases to run, and with `--shard` the part that they are.
+    fn selection(&self, progress: &Progress) -> Result<(Selection, Option<Part>)> {
         let (scenarios, left_out) = wanted(&self.paths, self.filter.as_ref(), self.rerun_failed)?;
         if left_out > 0 {
             progress
@@ -265,10 +264,27 @@ impl Run {
         if self.soak {
             selection.soak();
         }
-        let Some(shard) = self.shard else { return Ok((selection, None)) };
-        let cases = selection.cases.len();
-        let split = selection.keep_shard(shard, &Times::of_results(&self.times)?);
-        Ok((selection, Some((format!("{shard} of {split}"), cases))))
+        let Some(named) = &self.shard else { return Ok((selection, None)) };
+        let (cases, kernels) = (selection.cases.len(), selection.kernels.clone());
+        let split = selection.keep_shard(named.shard, &Times::of_results(&self.times)?);
+        named.check(&split).map_err(Usage)?;
+        let part =
+            Part { name: format!("{} of {split}", named.shard), cases, options: self.part_options(kernels) };
+        Ok((selection, Some(part)))
+    }
+
+    /// Returns what a part of these kernels' scenarios has in common with the other parts.
+    fn part_options(&self, kernels: Vec<String>) -> PartOptions {
+        let texts =
+            |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        PartOptions {
+            kernels,
+            times: texts(&self.times),
+            filter: self.filter.as_ref().map(|filter| filter.as_str().to_owned()),
+            paths: texts(&self.paths),
+            coverage: self.coverage,
+            soak: self.soak,
+        }
     }
 }
 

@@ -203,7 +203,7 @@ fn of_a_bad_night(nights: &Path, last: &Path) {
     fs::rename(parts.join("results-6.12-2-of-2"), nights.join("lost-part")).unwrap();
     // How many are in which part depends on how long they took.
     let left = format!("{} passed, 0 failed", results.scenarios.len());
-    merge("lost-one", 3, &["missing parts: 2/2", &left]);
+    merge("lost-one", 3, &["incomplete: part 2/2 of ", "run it: cargo xtask lab run --results ", &left]);
 }
 
 /// Returns the `results.json` in an artifact.

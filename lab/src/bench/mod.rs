@@ -1,13 +1,16 @@
 //! Benchmarks of the lab: ratios measured within one run, under stable names.
 
 mod boot;
+mod child;
 mod confine;
 mod coverage;
 mod edit;
 mod explore;
+mod fleet;
 mod gcov;
 mod growth;
 mod isolation;
+mod merge;
 mod report;
 mod resolve;
 mod stock;
@@ -19,8 +22,10 @@ pub use confine::confine;
 pub use coverage::coverage;
 pub use edit::edit;
 pub use explore::explore;
+pub use fleet::fleet;
 pub use gcov::gcov;
 pub use isolation::isolation;
+pub use merge::merge;
 pub use report::{Look, report};
 pub use resolve::resolve;
 pub use trace::trace;

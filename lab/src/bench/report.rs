@@ -118,6 +118,7 @@ fn many(kernel: &Kernel, recorded: &ScenarioResult, run: &Path) -> Result<Result
             shuffle: None,
             shard: None,
             cases: None,
+            options: None,
         },
         host: Host { architecture: std::env::consts::ARCH.to_owned(), cpus: 1, accelerator: String::new() },
         qemu: Qemu { version: String::new() },

@@ -1,7 +1,7 @@
 //! `bench trace`: records a million events in a guest, decodes and judges them, and compares with
 //! trace-cmd on the same file. Also compares transferring them from the guest raw and as text.
 
-use super::Figures;
+use super::{Figures, child::measure};
 use crate::{
     context::Lab,
     guest::{self, Guest},
@@ -12,14 +12,8 @@ use crate::{
     run::Attempt,
     scenario::{Scenario, ScenarioFile},
 };
-use anyhow::{Context, Result, bail};
-use std::{
-    ops::ControlFlow,
-    os::unix::process::ExitStatusExt,
-    path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
-    time::{Duration, Instant},
-};
+use anyhow::{Result, bail};
+use std::{ops::ControlFlow, path::Path, process::Command, time::Duration};
 use trace::{Item, Trace};
 
 /// The number of measurements. The fastest counts, because other processes on the host can only add
@@ -83,12 +77,12 @@ pub fn trace(lab: &Lab, program: &Path) -> Result<Figures> {
     for round in 0..ROUNDS {
         let mut command = Command::new(program);
         command.args(["lab", "judge"]).arg(&recording);
-        let (seconds, bytes) = measure(&mut command)?;
+        let (seconds, bytes) = measure(&mut command, &[0])?;
         judge = judge.min(seconds);
         peak = peak.max(bytes);
         let mut command = Command::new("trace-cmd");
         command.args(["report", "-i"]).arg(recording.join(TRACE));
-        report = report.min(measure(&mut command)?.0);
+        report = report.min(measure(&mut command, &[0])?.0);
         task.set(round as u64 + 1);
     }
     Ok(Figures {
@@ -134,33 +128,4 @@ fn count(directory: &Path) -> Result<u64> {
         Item::Loss(loss) => bail!("events were lost, so there is nothing to measure: {loss:?}"),
     })?;
     Ok(events)
-}
-
-/// Runs a program with its output discarded. Returns the seconds from start to exit, and its peak
-/// memory in bytes.
-fn measure(command: &mut Command) -> Result<(f64, u64)> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let started = Instant::now();
-    let child = command.spawn().with_context(|| format!("cannot run `{name}`"))?;
-    let (status, peak) = wait(child).with_context(|| format!("cannot wait for `{name}`"))?;
-    let seconds = started.elapsed().as_secs_f64();
-    if !status.success() {
-        bail!("`{name}` failed on the recording: {status}");
-    }
-    Ok((seconds, peak))
-}
-
-/// Waits for a child. Returns its status and its peak resident memory in bytes. Linux includes the
-/// peak of the parent at the time of the fork, so the figure can be too large, but never too small.
-fn wait(child: Child) -> Result<(ExitStatus, u64)> {
-    let pid = libc::pid_t::try_from(child.id())?;
-    let mut status = 0;
-    // SAFETY: `rusage` is plain numbers, for which zeros are valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to locals that live through the call.
-    if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } != pid {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    Ok((ExitStatus::from_raw(status), u64::try_from(usage.ru_maxrss)? * 1024))
 }

@@ -1,11 +1,17 @@
 //! A report as a Markdown page, for the summary of a CI run: failures and changes first.
 
 use super::summary;
-use crate::results::{Delta, Results, ScenarioResult, Status};
+use crate::{
+    results::{Delta, Gap, Results, ScenarioResult, Status},
+    words::called,
+};
 use std::fmt::Write as _;
 
 /// The maximum number of failures listed.
 const FAILURES_SHOWN: usize = 300;
+
+/// The maximum number of missing parts listed.
+const GAPS_SHOWN: usize = 100;
 
 /// The maximum number of characters of a reason in the table.
 const REASON_SHOWN: usize = 240;
@@ -14,8 +20,8 @@ const REASON_SHOWN: usize = 240;
 pub struct Page<'a> {
     /// The results to report.
     pub results: &'a Results,
-    /// Why they are incomplete, one sentence per reason.
-    pub gaps: &'a [String],
+    /// Why they are incomplete.
+    pub gaps: &'a [Gap],
     /// The changes since the last report, if there is one.
     pub since: Option<&'a Delta>,
     /// Returns the command that reproduces a failure.
@@ -27,7 +33,15 @@ pub fn markdown(page: &Page<'_>) -> String {
     let mut text = format!("## ftrace-lab: {}\n", summary(page.results));
     if !page.gaps.is_empty() {
         text.push_str("\n**Incomplete:**\n\n");
-        list(&mut text, page.gaps.iter().cloned());
+        for Gap { what, again } in page.gaps.iter().take(GAPS_SHOWN) {
+            let run = |again| code(&format!("{} {again}", called("cargo xtask lab run")));
+            let run = again.as_ref().map(|again| format!("; run it: {}", run(again)));
+            line(&mut text, format_args!("- {}{}", escaped(what), run.unwrap_or_default()));
+        }
+        let more = page.gaps.len().saturating_sub(GAPS_SHOWN);
+        if more > 0 {
+            line(&mut text, format_args!("- and {more} more"));
+        }
     }
     if let Some(since) = page.since {
         news(&mut text, since);
@@ -80,7 +94,7 @@ fn failures(text: &mut String, page: &Page<'_>) {
                 escaped(&result.label()),
                 escaped(&result.kernel),
                 escaped(&shortened(&result.reason)),
-                code(&(page.reproducer)(result))
+                cell(&(page.reproducer)(result))
             ),
         );
     }
@@ -139,11 +153,16 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Formats a command as code in a table cell.
+/// Formats a command as code.
 fn code(command: &str) -> String {
     let plain: String =
         command.chars().map(|c| if c.is_control() || c == '`' { '\u{fffd}' } else { c }).collect();
-    format!("`{}`", plain.replace('|', "\\|"))
+    format!("`{plain}`")
+}
+
+/// Formats a command as code in a table cell.
+fn cell(command: &str) -> String {
+    code(command).replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -153,7 +172,8 @@ mod tests {
 
     fn page(results: &Results, since: Option<&Delta>) -> String {
         let reproducer = |result: &ScenarioResult| format!("again {}", result.name);
-        markdown(&Page { results, gaps: &["part 2/2 is missing".into()], since, reproducer: &reproducer })
+        let gap = Gap { what: "part 2/2 is missing".into(), again: Some("--shard 2/2".into()) };
+        markdown(&Page { results, gaps: &[gap], since, reproducer: &reproducer })
     }
 
     #[test]
@@ -168,13 +188,15 @@ mod tests {
         assert_eq!(lines[1], "| failed, **new** | b | 6.12 | found 3 \\| not 5 | `again b` |");
         assert_eq!(lines[2], "| failed | a | 6.12 | found 3 \\| not 5 | `again a` |");
         assert!(text.starts_with("## ftrace-lab: 1 passed, 2 failed in 1.0 s\n\n**Incomplete:**"), "{text}");
+        let gap = "- part 2/2 is missing; run it: `cargo xtask lab run --shard 2/2`\n";
+        assert!(text.contains(gap), "{text}");
         assert!(!text.contains("fine"), "{text}");
     }
 
     #[test]
     fn what_a_guest_says_is_no_markup() {
         assert_eq!(escaped("<b>[x](y)|`\x1b"), "&lt;b&gt;\\[x\\](y)\\|\\`\u{fffd}");
-        assert_eq!(code("a`|\n"), "`a\u{fffd}\\|\u{fffd}`");
+        assert_eq!(cell("a`|\n"), "`a\u{fffd}\\|\u{fffd}`");
         assert_eq!(shortened(&"ä".repeat(300)).chars().count(), REASON_SHOWN + 1);
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn results(scenarios: Vec<ScenarioResult>) -> Results {
             shuffle: None,
             shard: None,
             cases: None,
+            options: None,
         },
         host: Host { architecture: "x86_64".to_owned(), cpus: 2, accelerator: "tcg".to_owned() },
         qemu: Qemu { version: String::new() },

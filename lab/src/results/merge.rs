@@ -4,12 +4,12 @@
 //! Incomplete input is reported with the merged results: missing parts, interrupted runs, a kernel that
 //! differs between runs.
 
-use super::{KernelInfo, Results, Run, ScenarioResult, directories::check_directories};
-use crate::results::Status;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+use super::{
+    KernelInfo, Results, Run, ScenarioResult, Status,
+    directories::check_directories,
+    parts::{again, again_on, missing_parts},
 };
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A run, or a part of one.
 #[derive(Clone, Debug)]
@@ -27,14 +27,23 @@ pub struct Merged {
     pub results: Results,
     /// For each result, the index of its part.
     pub origins: Vec<usize>,
-    /// Why it is incomplete, one sentence per reason; empty if it is complete.
-    pub gaps: Vec<String>,
+    /// Why it is incomplete; empty if it is complete.
+    pub gaps: Vec<Gap>,
+}
+
+/// Something that is missing from merged results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// What is missing, in a sentence.
+    pub what: String,
+    /// The arguments of `lab run` that run it, if the other parts tell.
+    pub again: Option<String>,
 }
 
 /// The reason why runs cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot merge: {0}")]
-pub struct MergeError(String);
+pub struct MergeError(pub(super) String);
 
 /// Merges runs. Results are required for each of `kernels`.
 pub fn merge(parts: &[MergeInput], kernels: &[String]) -> Result<Merged, MergeError> {
@@ -46,13 +55,19 @@ pub fn merge(parts: &[MergeInput], kernels: &[String]) -> Result<Merged, MergeEr
     check_directories(results).map_err(MergeError)?;
     let mut gaps = missing_parts(parts)?;
     for part in parts.iter().filter(|part| !part.results.run.complete) {
-        let count = part.results.scenarios.len();
-        gaps.push(format!("`{}` ended after {count} scenarios, without the rest", part.directory.display()));
+        let (directory, count) = (part.directory.display(), part.results.scenarios.len());
+        let what = format!("`{directory}` ended after {count} scenarios, without the rest");
+        gaps.push(Gap { what, again: again(part) });
     }
     let (infos, differing) = kernels_of(parts);
     gaps.extend(differing);
     let absent = kernels.iter().filter(|name| infos.iter().all(|info| info.name != **name));
-    gaps.extend(absent.map(|name| format!("no results for the kernel {name}")));
+    gaps.extend(
+        absent.map(|name| Gap {
+            what: format!("no results for the kernel {name}"),
+            again: again_on(parts, name),
+        }),
+    );
     let cases = parts.iter().enumerate().flat_map(|(number, part)| {
         part.results.scenarios.iter().map(move |scenario| (number, scenario.clone()))
     });
@@ -68,6 +83,7 @@ pub fn merge(parts: &[MergeInput], kernels: &[String]) -> Result<Merged, MergeEr
         shuffle: None,
         shard: None,
         cases: None,
+        options: None,
     };
     let (host, qemu) = (first.results.host.clone(), first.results.qemu.clone());
     let results = Results { schema: first.results.schema, run, host, qemu, kernels: infos, scenarios };
@@ -88,86 +104,8 @@ fn refuse_twice(parts: &[MergeInput]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// The parts of one split.
-struct Split<'a> {
-    of: usize,
-    cases: Option<usize>,
-    numbers: BTreeMap<usize, &'a MergeInput>,
-}
-
-/// Returns the missing parts of each split. Rejects parts of two splits of one kernel: merged, some
-/// scenarios would be there twice or not at all.
-fn missing_parts(parts: &[MergeInput]) -> Result<Vec<String>, MergeError> {
-    let mut splits: BTreeMap<&str, Split<'_>> = BTreeMap::new();
-    let mut split_of: BTreeMap<&str, (&str, &MergeInput)> = BTreeMap::new();
-    for part in parts {
-        let here = part.directory.display();
-        let (name, number, of) = match &part.results.run.shard {
-            Some(shard) => parsed(shard).ok_or_else(|| {
-                MergeError(format!("`{here}` has the shard `{shard}`, expected one like `2/5 of 4f2a91c0`"))
-            })?,
-            None => ("", 1, 1),
-        };
-        for kernel in &part.results.kernels {
-            let (other, whose) = *split_of.entry(&kernel.name).or_insert((name, part));
-            if other != name {
-                return Err(MergeError(format!(
-                    "`{}` and `{here}` have parts of different splits of the kernel {}; give all machines \
-                     the same scenarios and the same --times",
-                    whose.directory.display(),
-                    kernel.name
-                )));
-            }
-        }
-        if name.is_empty() {
-            continue;
-        }
-        let cases = part.results.run.cases;
-        let split = splits.entry(name).or_insert(Split { of, cases, numbers: BTreeMap::new() });
-        if split.of != of || split.cases != cases {
-            return Err(MergeError(format!(
-                "`{here}` is one of {of} parts of {name}, others are of {}",
-                split.of
-            )));
-        }
-        if let Some(other) = split.numbers.insert(number, part) {
-            let other = other.directory.display();
-            return Err(MergeError(format!("`{other}` and `{here}` are both part {number}/{of} of {name}")));
-        }
-    }
-    Ok(splits.iter().filter_map(|(name, split)| split.missing(name)).collect())
-}
-
-impl Split<'_> {
-    fn missing(&self, name: &str) -> Option<String> {
-        let mut found = BTreeSet::new();
-        let mut kernels = BTreeSet::new();
-        for part in self.numbers.values() {
-            found.extend(part.results.scenarios.iter().map(|result| (&result.kernel, &result.name)));
-            kernels.extend(part.results.kernels.iter().map(|kernel| kernel.name.as_str()));
-        }
-        // A part without scenarios leaves no results.
-        let missing: Vec<_> = (1..=self.of).filter(|number| !self.numbers.contains_key(number)).collect();
-        if missing.is_empty() || self.cases == Some(found.len()) {
-            return None;
-        }
-        let missing =
-            missing.iter().map(|number| format!("{number}/{}", self.of)).collect::<Vec<_>>().join(", ");
-        let kernels = kernels.into_iter().collect::<Vec<_>>().join(", ");
-        Some(format!("the split {name} of {kernels} has missing parts: {missing}"))
-    }
-}
-
-/// Parses a shard such as `2/5 of 4f2a91c0` into name, number and count.
-fn parsed(shard: &str) -> Option<(&str, usize, usize)> {
-    let (part, name) = shard.split_once(" of ")?;
-    let (number, of) = part.split_once('/')?;
-    let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-    (!name.is_empty() && (1..=of).contains(&number) && of <= 10_000).then_some((name, number, of))
-}
-
-/// Returns each kernel once, and a sentence for each that differs between parts.
-fn kernels_of(parts: &[MergeInput]) -> (Vec<KernelInfo>, Vec<String>) {
+/// Returns each kernel once, and a gap for each that differs between parts.
+fn kernels_of(parts: &[MergeInput]) -> (Vec<KernelInfo>, Vec<Gap>) {
     let mut kernels: Vec<KernelInfo> = Vec::new();
     let mut differing = Vec::new();
     for part in parts {
@@ -176,13 +114,16 @@ fn kernels_of(parts: &[MergeInput]) -> (Vec<KernelInfo>, Vec<String>) {
             match kernels.iter().find(|known| known.name == info.name) {
                 None => kernels.push(info.clone()),
                 Some(known) if is(known) == is(info) => {}
-                Some(known) => differing.push(format!(
-                    "the kernel {} in `{}` is {}; its source or configuration differs from {} in other runs",
-                    info.name,
-                    part.directory.display(),
-                    info.source_version,
-                    known.source_version
-                )),
+                Some(known) => differing.push(Gap {
+                    what: format!(
+                        "the kernel {} in `{}` is {}; its source or configuration differs from {} in other runs",
+                        info.name,
+                        part.directory.display(),
+                        info.source_version,
+                        known.source_version
+                    ),
+                    again: again(part),
+                }),
             }
         }
     }

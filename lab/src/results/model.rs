@@ -5,6 +5,7 @@ use crate::{
     results::{Outcome, Status},
     selftest::Case,
     splat::Splat,
+    words::shell_words,
 };
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,48 @@ pub struct Run {
     /// The number of cases (scenarios on kernels) of the larger run; absent for a complete run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cases: Option<usize>,
+    /// What the larger run selects; absent for a complete run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<PartOptions>,
+}
+
+/// The options of `lab run` by which a fleet is split: all parts of a split have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOptions {
+    /// The names of the kernels.
+    pub kernels: Vec<String>,
+    /// The results whose times weigh the scenarios.
+    #[serde(default)]
+    pub times: Vec<String>,
+    /// The regular expression that names of scenarios match, if not all do.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// The scenario files, directories or names; empty for all.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Whether coverage is measured.
+    #[serde(default)]
+    pub coverage: bool,
+    /// Whether scenarios soak on several machines.
+    #[serde(default)]
+    pub soak: bool,
+}
+
+impl PartOptions {
+    /// Returns the arguments of `lab run` for a part.
+    pub fn arguments(&self, shard: &str) -> String {
+        let option = |name: &'static str| move |value| [name, value];
+        let kernels = self.kernels.iter().map(String::as_str).flat_map(option("--kernel"));
+        let times = self.times.iter().map(String::as_str).flat_map(option("--times"));
+        let filter = self.filter.iter().map(String::as_str).flat_map(option("--filter"));
+        let words = kernels.chain(["--shard", shard]).chain(times).chain(filter);
+        let flags = [(self.coverage, "--coverage"), (self.soak, "--soak")];
+        let flags = flags.into_iter().filter_map(|(given, flag)| given.then_some(flag));
+        // They may come from another machine: what looks like an option is a path.
+        let paths = (!self.paths.is_empty()).then_some("--");
+        let paths = paths.into_iter().chain(self.paths.iter().map(String::as_str));
+        shell_words(words.chain(flags).chain(paths))
+    }
 }
 
 /// The computer that a run ran on.

@@ -60,6 +60,13 @@ impl Times {
         Ok(times)
     }
 
+    /// Returns these times: kernels, scenarios and seconds.
+    pub(crate) fn of<'a>(known: impl Iterator<Item = (&'a str, &'a str, f64)>) -> Times {
+        let mut times = Times::default();
+        known.for_each(|(kernel, scenario, seconds)| times.set(kernel, scenario, seconds));
+        times
+    }
+
     /// Returns the time of a scenario on a kernel, in seconds.
     pub fn get(&self, kernel: &str, scenario: &str) -> Option<f64> {
         self.0.get(kernel)?.get(scenario).copied()

@@ -6,7 +6,6 @@
 mod ahead;
 mod attempt;
 mod event;
-pub mod fleet;
 pub mod known;
 mod measure;
 mod reporter;
@@ -30,7 +29,7 @@ use crate::{
     kernel::{self, Kernel},
     machine::{self, Snapshots},
     progress::Progress,
-    results::{self, Results, RunDirectory, Times},
+    results::{self, PartOptions, Results, RunDirectory, Times},
 };
 use anyhow::{Result, bail};
 use schedule::Rounds;
@@ -68,10 +67,8 @@ pub struct Options {
     pub coverage: bool,
     /// Start scenarios in a random order with this seed.
     pub shuffle: Option<u64>,
-    /// The part of a larger run that is selected, for the results: `2/5 of 4f2a91c0`.
-    pub shard: Option<String>,
-    /// The number of cases of that larger run.
-    pub cases: Option<usize>,
+    /// The part of a larger run that is selected.
+    pub part: Option<Part>,
 }
 
 impl Options {
@@ -89,10 +86,20 @@ impl Options {
             forget_passes: false,
             coverage: false,
             shuffle: None,
-            shard: None,
-            cases: None,
+            part: None,
         }
     }
+}
+
+/// A part of a larger run, for its results.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name: `2/5 of 4f2a91c0`.
+    pub name: String,
+    /// The number of cases of the larger run.
+    pub cases: usize,
+    /// What the larger run selects.
+    pub options: PartOptions,
 }
 
 /// Everything that is built before the first machine starts.

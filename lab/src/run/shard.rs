@@ -31,6 +31,41 @@ impl FromStr for Shard {
     }
 }
 
+/// A shard as on the command line: `2/5`, or `2/5 of 4f2a91c0` if its split must have this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedShard {
+    /// The part.
+    pub shard: Shard,
+    /// The name of the split.
+    split: Option<String>,
+}
+
+impl FromStr for NamedShard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NamedShard, String> {
+        let (shard, split) = match text.split_once(" of ") {
+            Some((shard, split)) => (shard, Some(split.to_owned())),
+            None => (text, None),
+        };
+        Ok(NamedShard { shard: shard.parse()?, split })
+    }
+}
+
+impl NamedShard {
+    /// Returns an error if a split has another name than the one on the command line.
+    pub fn check(&self, split: &str) -> Result<(), String> {
+        match &self.split {
+            Some(expected) if expected != split => Err(format!(
+                "cannot run part {} of {expected}: these scenarios, kernels and --times make the split {split}; \
+                 name those of the other parts",
+                self.shard
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl std::fmt::Display for Shard {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}/{}", self.number, self.of)
@@ -99,6 +134,15 @@ mod tests {
         for wrong in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/99999999999"] {
             check(wrong, None);
         }
+    }
+
+    #[test]
+    fn a_part_of_another_split_is_refused() {
+        let check = |text: &str| text.parse::<NamedShard>().unwrap().check("4f2a91c0");
+        assert_eq!((check("2/5"), check("2/5 of 4f2a91c0")), (Ok(()), Ok(())));
+        let error = check("2/5 of 00000000").unwrap_err();
+        assert!(error.contains("part 2/5 of 00000000: these") && error.contains("split 4f2a91c0"), "{error}");
+        assert!("6/5 of 4f2a91c0".parse::<NamedShard>().is_err());
     }
 
     #[test]

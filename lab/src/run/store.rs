@@ -122,8 +122,9 @@ pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Re
             restored_ahead: 0,
             complete: false,
             shuffle: options.shuffle,
-            shard: options.shard.clone(),
-            cases: options.cases,
+            shard: options.part.as_ref().map(|part| part.name.clone()),
+            cases: options.part.as_ref().map(|part| part.cases),
+            options: options.part.as_ref().map(|part| part.options.clone()),
         },
         host: Host {
             architecture: std::env::consts::ARCH.to_owned(),

@@ -319,7 +319,7 @@ const NAVIGATION: &str = "<nav><a href=\"index.html\">all nights</a></nav>\n";
 
 /// Returns the words of a shell command as HTML.
 fn quoted(word: &str) -> String {
-    escaped(crate::run::fleet::shell_words([word]))
+    escaped(crate::words::shell_words([word]))
 }
 
 fn table_or(headings: &[&str], rows: &[Vec<String>], none: &str) -> String {

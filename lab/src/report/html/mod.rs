@@ -81,7 +81,10 @@ impl Blocks {
 
 fn html(results: &Results, run: &Path, target: &Path, coverage: &Summary) -> Result<String> {
     let mut blocks = all_blocks(results, run)?;
-    let without = fit(results, &mut blocks, BLOCKS_MAX);
+    let skipped = results.scenarios.iter().zip(&blocks);
+    let skipped = skipped.filter(|(result, block)| block.details.is_empty() && !result.directory.is_empty());
+    let skipped = skipped.count();
+    let without = skipped + fit(results, &mut blocks, BLOCKS_MAX);
     let list = List::of(results, target, &blocks, without, coverage);
     let script = SCRIPTS.join("\n");
     let mut data = String::new();
@@ -146,7 +149,7 @@ fn urgency(results: &Results) -> Vec<usize> {
     order
 }
 
-/// Packs the blocks of all results, on all CPUs. Timelines are skipped once the page is full.
+/// Packs the blocks of all results, on all CPUs, until the page is full.
 fn all_blocks(results: &Results, run: &Path) -> Result<Vec<Blocks>> {
     let order = urgency(results);
     let (next, used) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -174,9 +177,13 @@ fn all_blocks(results: &Results, run: &Path) -> Result<Vec<Blocks>> {
 }
 
 fn blocks(results: &Results, result: &ScenarioResult, run: &Path, full: bool) -> Result<Blocks> {
+    if full {
+        // Those of more urgent results take all of the page.
+        return Ok(Blocks::default());
+    }
     let (place, closed) = split(place(result, run).map_err(Error::from));
     let (trace, unread) = split(place.as_deref().map_or(Ok(None), timeline::open));
-    let drawn = match trace.as_ref().filter(|_| !full).map(timeline::timeline) {
+    let drawn = match trace.as_ref().map(timeline::timeline) {
         Some(Ok(timeline)) => Ok(Some(timeline)),
         Some(Err(error)) => Err(format!("{error:#}")),
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! Kernels × scenarios → the jobs of a fleet: each kernel's scenarios, split over several machines.
+//! The jobs of a fleet: each kernel's scenarios, split over several machines.
 
 use crate::results::Times;
 use serde::Serialize;
@@ -55,19 +55,6 @@ fn total_seconds(times: &[Option<f64>]) -> f64 {
     times.iter().map(|time| time.unwrap_or(mean)).sum()
 }
 
-/// Joins words to a command line, quoted for a shell.
-pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let quoted = |word: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.to_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,12 +88,5 @@ mod tests {
         check(&[None, None], 2.0);
         check(&[Some(4.0), None, Some(2.0)], 9.0);
         check(&[Some(0.0), None], 0.0);
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_change_them() {
-        let check = |words: &[&str], expect: &str| assert_eq!(shell_words(words.iter().copied()), expect);
-        check(&["--shard", "1/2"], "--shard 1/2");
-        check(&["--filter", "^a (b|$c)'", ""], r"--filter '^a (b|$c)'\''' ''");
     }
 }

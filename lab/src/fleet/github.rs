@@ -1,0 +1,36 @@
+//! GitHub Actions: the matrices of a workflow, as JSON.
+
+use super::{Build, Job, Plan};
+use anyhow::Result;
+use serde_json::{Value, json};
+
+/// Returns the matrix of jobs.
+pub(super) fn text(plan: &Plan) -> Result<String> {
+    Ok(format!("{}\n", jobs(plan)))
+}
+
+/// Returns the outputs of the step that plans: the matrices of jobs and of builds, and the arguments of
+/// `lab merge`.
+pub fn outputs(plan: &Plan) -> String {
+    let builds = json!({ "include": plan.builds.iter().map(build).collect::<Vec<_>>() });
+    format!("jobs={}\nbuilds={builds}\nmerge={}\n", jobs(plan), plan.merge_arguments())
+}
+
+fn jobs(plan: &Plan) -> Value {
+    json!({ "include": plan.jobs.iter().map(|job| entry(plan, job)).collect::<Vec<_>>() })
+}
+
+fn entry(plan: &Plan, job: &Job) -> Value {
+    let build = plan.builds.iter().find(|kept| kept.kernel == job.kernel).map(build);
+    let mut entry = build.unwrap_or_else(|| json!({}));
+    entry["shard"] = json!(job.shard);
+    entry["name"] = json!(job.name);
+    entry["arguments"] = json!(plan.arguments(job));
+    entry
+}
+
+/// Returns the key under which a build is cached between jobs, and its paths.
+fn build(build: &Build) -> Value {
+    let paths: Vec<_> = build.paths.iter().map(|path| path.to_string_lossy()).collect();
+    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n") })
+}
