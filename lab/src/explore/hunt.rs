@@ -1,18 +1,20 @@
 //! Runs sequences, and keeps what contradicts the model.
 
 use super::{
-    choose::{Chooser, Facts},
-    operation::Operation,
+    choose::Chooser,
+    families::Operation,
+    names::{Function, PROGRAM, USER_FUNCTIONS},
     script::{Script, script},
     shrink::shrink,
-    state::Known,
+    state::{Facts, Known, Model},
 };
 use crate::{
+    guest::offset_of,
     host::interrupt,
     kernel::{Kernel, KernelVersion},
     results::{OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
-    scenario::{Scenario, ScenarioFile},
+    scenario::{FromText, Scenario, ScenarioFile, UserPlace},
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -109,8 +111,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
+        let config = kernel.config_text()?;
+        let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
         let facts = Facts {
-            fprobes: kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y"),
+            fprobes: has("FPROBE_EVENTS"),
+            offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
             known: known(kernel),
         };
         Ok(Hunt {
@@ -172,7 +177,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Runs operations on a pristine machine. Removes the files.
     fn once(&self, operations: &[Operation]) -> Result<Ran> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
-        let script = script("operations and what the model predicts", self.facts.model(), operations);
+        let script = script("operations and what the model predicts", Model::new(self.facts), operations);
         let found = put(place.path(), "explored", &script.text)?;
         let scenario = Scenario::parse(&found.path, &script.text)?;
         let attempt = Attempt {
@@ -221,7 +226,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             interrupt::check()?;
             Ok(self.once(rest)?.signature.as_deref() == Some(wanted))
         };
-        let operations = match shrink(operations, same) {
+        let operations = match shrink(self.facts, operations, same) {
             Ok(operations) => operations,
             Err(_) if interrupt::check().is_err() => return Ok(()),
             Err(error) => return Err(error),
@@ -233,7 +238,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             return Ok(());
         }
         let name = format!("{}-{}", self.kernel.name, findings.len() + 1);
-        let text = script("found by exploring", self.facts.model(), &operations).text;
+        let text = script("found by exploring", Model::new(self.facts), &operations).text;
         let file = put(&self.directory.join("found"), &name, &text)?;
         let finding =
             Finding { file, signature: wanted.to_owned(), reason, operations: (before, operations.len()) };
@@ -243,12 +248,25 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     }
 }
 
+/// Returns the offsets of the program's functions in its file.
+fn offsets(prepared: &Prepared) -> Result<[u64; 2]> {
+    let program = prepared.guest.workloads.get(PROGRAM).context("the workload is not built")?;
+    let offset = |function: Function| {
+        let place = UserPlace::from_text(&format!("{PROGRAM}:{}", function.symbol()));
+        place.and_then(|place| offset_of(program, &place)).map_err(anyhow::Error::msg)
+    };
+    Ok([offset(USER_FUNCTIONS[0])?, offset(USER_FUNCTIONS[1])?])
+}
+
 /// Returns what a kernel does otherwise, by the bugs that it is known to have and by its version.
 fn known(kernel: &Kernel) -> Known {
     let has = |bug: &str| kernel.spec.bugs.contains_key(bug);
     Known {
         fprobe_errno: has("bugs/fprobe-exists"),
         fprobe_append: has("bugs/fprobe-append"),
+        uprobe_append: has("bugs/uprobe-append"),
+        uprobe_removed: has("bugs/uprobe-removed"),
+        stack_command: has("bugs/stacktrace-command"),
         triggers_ignore_pids: "5.16".parse().is_ok_and(|changed: KernelVersion| kernel.version < changed),
     }
 }
@@ -279,8 +297,8 @@ fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation])
         return format!("expectation {}", plain(text));
     };
     let operation = script.origins.get(index).and_then(|origin| operations.get(*origin));
-    let kind = format!("{operation:?}");
-    let kind = kind.split(['(', ' ']).nth(1).unwrap_or_default().to_owned();
+    let kind = operation.map(|operation| format!("{operation:?}")).unwrap_or_default();
+    let kind = kind.split(['(', ' ']).take(2).collect::<Vec<_>>().join(" ");
     let step = &result.steps[index];
     // Of a look, what it looks at.
     let looked = step.text.split(['"', ',']).nth(usize::from(step.text.contains('"'))).unwrap_or_default();

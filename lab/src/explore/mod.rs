@@ -1,14 +1,18 @@
 //! Random operations on tracing × a model → scenarios that a kernel fails.
 //!
-//! [`operation`] has the operations, [`model`] what they must do to the [`state`] of tracing. [`choose`] makes sequences, [`script`] writes
-//! them as scenarios, which run like all others; [`shrink`] makes those smaller that fail.
+//! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
+//! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
+//! smaller that fail.
 
 mod choose;
+mod draw;
+mod families;
+mod filter;
 mod hunt;
-mod model;
-mod operation;
+#[cfg(test)]
+mod model_tests;
+mod names;
 mod script;
-mod shape;
 mod shrink;
 mod state;
 
