@@ -3,6 +3,7 @@
 use super::{
     draw::Draw,
     families::{Operation, ROWS, Row, Workload, tear_down},
+    guide::Guide,
     names::Sequence,
     state::{Facts, Model},
 };
@@ -42,19 +43,32 @@ impl Chooser {
         self.tried.len()
     }
 
-    /// Returns the next sequence. It removes at its end what it has made.
-    pub(super) fn sequence(&mut self) -> Vec<Operation> {
+    /// Returns the next sequence: a new one or, half of the time, a changed one of the corpus. It removes at its
+    /// end what it has made.
+    pub(super) fn sequence(&mut self, guide: Option<&Guide>) -> Vec<Operation> {
         // Their events need different names only within a scenario.
         let number = Sequence(self.sequences);
         self.sequences = self.sequences.wrapping_add(1);
         let families = self.families();
+        let changed = guide.filter(|_| self.random.bool()).and_then(|guide| {
+            let mut random = self.random.fork();
+            guide.changed(&mut random, (self.facts, number), |random, model| {
+                candidate(random, number, model, &families)
+            })
+        });
+        if let Some(mut operations) = changed {
+            let mut model = Model::new(self.facts);
+            operations.iter().for_each(|operation| _ = operation.apply(&mut model));
+            finish(&mut model, &mut operations);
+            return operations;
+        }
         let mut model = Model::new(self.facts);
         let mut chosen = Vec::new();
         let mut left = 4 * OPERATIONS;
         while chosen.len() < OPERATIONS && left > 0 {
             left -= 1;
             let candidates: Vec<Operation> =
-                (0..CANDIDATES).map(|_| self.candidate(number, &model, &families)).collect();
+                (0..CANDIDATES).map(|_| candidate(&mut self.random, number, &model, &families)).collect();
             let known = candidates.into_iter().filter(|operation| operation.is_known(&model));
             let least = known.min_by_key(|operation| self.tried.get(&pair(&model, operation)).copied());
             let Some(operation) = least else { continue };
@@ -65,12 +79,6 @@ impl Chooser {
         }
         finish(&mut model, &mut chosen);
         chosen
-    }
-
-    fn candidate(&mut self, sequence: Sequence, model: &Model, families: &[Option<&Row>]) -> Operation {
-        let family = families[self.random.usize(..families.len())];
-        let mut draw = Draw { random: &mut self.random, sequence, model };
-        family.map_or(Operation::Look, |row| (row.draw)(&mut draw))
     }
 
     /// The families that a sequence draws from, each as often as its weight; `None` is a look. Some are left
@@ -84,6 +92,20 @@ impl Chooser {
         }
         families
     }
+}
+
+fn candidate(random: &mut Rng, sequence: Sequence, model: &Model, families: &[Option<&Row>]) -> Operation {
+    let family = families[random.usize(..families.len())];
+    family.map_or(Operation::Look, |row| (row.draw)(&mut Draw { random, sequence, model }))
+}
+
+/// Returns a sequence without its end, which begins with the last but one look and the workload before it.
+pub(super) fn body(operations: &[Operation]) -> &[Operation] {
+    let mut looks =
+        operations.iter().enumerate().rev().filter(|(_, operation)| **operation == Operation::Look);
+    let end = looks.nth(1).map_or(operations.len(), |(index, _)| index);
+    let body = &operations[..end];
+    body.strip_suffix(&[Operation::Workload(Workload)]).unwrap_or(body)
 }
 
 /// Adds what ends a sequence: the workload, a look, the removal of what there is, and another look.
@@ -113,7 +135,7 @@ mod tests {
     fn a_seed_determines_all_sequences() {
         let all = |seed| {
             let mut chooser = Chooser::new(seed, Facts { fprobes: true, ..Facts::default() });
-            (0..20).map(|_| chooser.sequence()).collect::<Vec<_>>()
+            (0..20).map(|_| chooser.sequence(None)).collect::<Vec<_>>()
         };
         assert_eq!(all(1), all(1));
         assert_ne!(all(1), all(2));
@@ -126,7 +148,7 @@ mod tests {
         let mut chooser = Chooser::new(3, facts);
         for _ in 0..500 {
             let mut model = Model::new(facts);
-            let operations = chooser.sequence();
+            let operations = chooser.sequence(None);
             for operation in &operations {
                 assert!(operation.is_known(&model), "{operation:?}");
                 let _ = operation.apply(&mut model);

@@ -3,16 +3,18 @@
 use super::{
     choose::Chooser,
     families::Operation,
+    guide::Guide,
     names::{Function, PROGRAM, USER_FUNCTIONS},
     script::{Script, script},
     shrink::shrink,
     state::{Facts, Known, Model},
 };
 use crate::{
+    coverage::Ran,
     guest::offset_of,
     host::interrupt,
     kernel::{Kernel, KernelVersion},
-    results::{OutcomeStatus, ScenarioResult, Status},
+    results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
     scenario::{FromText, Scenario, ScenarioFile, UserPlace},
 };
@@ -69,6 +71,8 @@ pub enum Told<'a> {
         sequences: u64,
         /// Different pairs of a state and an operation.
         pairs: usize,
+        /// Lines of the kernel's tracing code that ran, and sequences in the corpus, if that is measured.
+        reached: Option<(usize, usize)>,
         /// The findings.
         findings: usize,
     },
@@ -87,6 +91,7 @@ pub struct Hunt<'a, F> {
     limits: Limits,
     facts: Facts,
     chooser: Mutex<Chooser>,
+    guide: Option<Mutex<Guide>>,
     sequences: AtomicU64,
     /// The signatures seen so far.
     seen: Mutex<BTreeSet<String>>,
@@ -96,10 +101,12 @@ pub struct Hunt<'a, F> {
 }
 
 /// A run of operations.
-struct Ran {
+struct Run {
     result: ScenarioResult,
     /// `None` if it passed.
     signature: Option<String>,
+    /// The code that ran, if that is measured.
+    code: Option<Ran>,
 }
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
@@ -125,6 +132,10 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             limits,
             facts,
             chooser: Mutex::new(Chooser::new(seed, facts)),
+            guide: match prepared.guest.measures {
+                true => Some(Mutex::new(Guide::new(prepared, kernel)?)),
+                false => None,
+            },
             sequences: AtomicU64::new(0),
             seen: Mutex::default(),
             findings: Mutex::default(),
@@ -160,13 +171,18 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         while !self.is_over() {
             let batch: Vec<Vec<Operation>> = {
                 let mut chooser = lock(&self.chooser);
-                (0..BATCH).map(|_| chooser.sequence()).collect()
+                let guide = self.guide.as_ref().map(lock);
+                (0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect()
             };
             let ran = self.once(&batch.concat())?;
+            if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
+                lock(guide).add(code, &batch)?;
+            }
             self.sequences.fetch_add(BATCH as u64, Ordering::Relaxed);
             let (pairs, findings) = (lock(&self.chooser).pairs(), lock(&self.findings).len());
             let sequences = self.sequences.load(Ordering::Relaxed);
-            (lock(&self.tell))(Told::Progress { sequences, pairs, findings });
+            let reached = self.guide.as_ref().map(|guide| lock(guide).numbers());
+            (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
             if interrupt::check().is_ok() && ran.signature.is_some() {
                 self.pursue(&batch, &ran)?;
             }
@@ -175,7 +191,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     }
 
     /// Runs operations on a pristine machine. Removes the files.
-    fn once(&self, operations: &[Operation]) -> Result<Ran> {
+    fn once(&self, operations: &[Operation]) -> Result<Run> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
         let script = script("operations and what the model predicts", Model::new(self.facts), operations);
         let found = put(place.path(), "explored", &script.text)?;
@@ -195,11 +211,13 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             _ => {}
         }
         let signature = (!result.status.is_good()).then(|| signature(&result, &script, operations));
-        Ok(Ran { result, signature })
+        let directory = place.path().join(&result.directory);
+        let code = self.guide.as_ref().map(|_| Ran::load(&directory, COVERAGE)).transpose()?.flatten();
+        Ok(Run { result, signature, code })
     }
 
     /// Looks for the smallest part of a batch that fails.
-    fn pursue(&self, batch: &[Vec<Operation>], ran: &Ran) -> Result<()> {
+    fn pursue(&self, batch: &[Vec<Operation>], ran: &Run) -> Result<()> {
         let is_new = |signature: &String| lock(&self.seen).insert(signature.clone());
         if !ran.signature.as_ref().is_some_and(is_new) {
             return Ok(());

@@ -2,12 +2,13 @@
 //!
 //! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
 //! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
-//! smaller that fail.
+//! smaller that fail, and [`guide`] keeps those that reach new lines.
 
 mod choose;
 mod draw;
 mod families;
 mod filter;
+mod guide;
 mod hunt;
 #[cfg(test)]
 mod model_tests;
@@ -15,6 +16,8 @@ mod names;
 mod script;
 mod shrink;
 mod state;
+mod triage;
 
 pub use choose::OPERATIONS;
 pub use hunt::{Finding, Hunt, Limits, Told};
+pub use triage::{Tried, mail};

@@ -53,7 +53,26 @@ impl Function {
 
 /// The number of a sequence. It only keeps names apart in one scenario, so it does not distinguish states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Numbered", into = "Numbered")]
 pub(super) struct Sequence(pub(super) u16);
+
+/// A [`Sequence`] in a file.
+#[derive(Serialize, Deserialize)]
+struct Numbered {
+    sequence: u16,
+}
+
+impl From<Numbered> for Sequence {
+    fn from(Numbered { sequence }: Numbered) -> Sequence {
+        Sequence(sequence)
+    }
+}
+
+impl From<Sequence> for Numbered {
+    fn from(Sequence(sequence): Sequence) -> Numbered {
+        Numbered { sequence }
+    }
+}
 
 impl Hash for Sequence {
     fn hash<H: Hasher>(&self, _: &mut H) {}

@@ -84,7 +84,7 @@ mod tests {
         let facts = Facts { fprobes: true, offsets: Some([0x1000, 0x2000]), ..Facts::default() };
         let mut chooser = Chooser::new(1, facts);
         for _ in 0..100 {
-            let operations = [chooser.sequence(), chooser.sequence()].concat();
+            let operations = [chooser.sequence(None), chooser.sequence(None)].concat();
             let script = script("two sequences", Model::new(facts), &operations);
             let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));

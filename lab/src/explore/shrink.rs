@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn what_does_not_matter_goes() {
         let mut chooser = Chooser::new(5, Facts::default());
-        let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence()).collect();
+        let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence(None)).collect();
         let works =
             |operations: &[Operation]| operations.iter().filter(|operation| **operation == WORK).count();
         assert!(works(&operations) > 2);

@@ -142,7 +142,7 @@ impl Family for Instances {
                 Some(0) => read("snapshot", "contains", "Snapshot is allocated"),
                 Some(count) => read("snapshot", "contains", &entries(count)),
             });
-            steps.extend(at.size.map(|size| read("buffer_size_kb", "equal", &size.to_string())));
+            steps.extend(at.size.map(|size| read("buffer_size_kb", "matches", &sizes(size))));
             steps.push(read("trace_clock", "contains", &format!("[{}]", CLOCKS[usize::from(at.clock)])));
         }
         steps
@@ -153,6 +153,15 @@ impl Family for Instances {
         let on = (!off).then_some(Instances::Record(None, true));
         on.into_iter().chain(model.instances().map(|(name, _)| Instances::Remove(name))).collect()
     }
+}
+
+/// What a size becomes: since 6.12.117 at the latest it is that of whole pages, each with a header, and of at least two.
+fn sizes(size: u32) -> String {
+    let rounded = |page: u32| {
+        let data = page - 16;
+        (size << 10).div_ceil(data).max(2) * data >> 10
+    };
+    format!(r"\A({size}|{}|{})\n\z", rounded(4 << 10), rounded(64 << 10))
 }
 
 impl Tracing {
