@@ -6,15 +6,15 @@ use clap::Args;
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Finding, Hunt, Limits, Told},
+    explore::{Finding, Hunt, Limits, Told, Tried, mail},
     host::{interrupt, prerequisites::Need},
     kernel::DEFAULT,
-    results::{Rates, RunDirectory, now_micros},
+    results::{Rates, RunDirectory, ScenarioResult, now_micros},
     run::{
         Event, Options, Prepared, Reporter, default_jobs, kernels, prepare_on, run, schedule::Rounds,
         select::Selection,
     },
-    scenario::Scenario,
+    scenario::{Scenario, ScenarioFile},
     words::printable,
 };
 use std::{
@@ -27,8 +27,9 @@ const RUNS: u32 = 20;
 
 /// Try random operations on tracing, and keep what contradicts a model of them
 ///
-/// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, filters
-/// and histograms, in tracing instances; hooks with and without IPMODIFY; the function tracer. A model
+/// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, filters,
+/// triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter; hooks with and
+/// without IPMODIFY; the function tracer; static keys; modules and CPUs that come and go. A model
 /// predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and
 /// recorded, and the text of the probed functions. Eight sequences share a machine; each removes what it made,
 /// and must find everything as it was before.
@@ -39,7 +40,9 @@ const RUNS: u32 = 20;
 #[command(after_help = "Examples:\n  \
     cargo xtask lab explore --minutes 10                        the default kernel\n  \
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
-    cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n\n\
+    cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
+    cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
+    cargo xtask lab explore --triage found/7.2-1.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
     Ctrl-C ends the search; what was found is kept.\n\n\
     Exit codes: 0 nothing was found, 1 something was, 2 usage error, 3 the lab itself failed.")]
 pub(crate) struct Explore {
@@ -61,9 +64,15 @@ pub(crate) struct Explore {
     /// Stop at the first finding, and do not run it again
     #[arg(long, conflicts_with = "also")]
     first: bool,
+    /// Measure which lines run, keep the sequences that reach new ones in the cache, and change these further
+    #[arg(long)]
+    guided: bool,
     /// Make the sequences of this seed [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+    /// Do not explore: run this finding, and write a mail about it, with steps that need no lab
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "sequences", "first", "seed"])]
+    triage: Option<PathBuf>,
     /// Number of machines to run at once [default: two per CPU]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
@@ -79,6 +88,9 @@ impl Explore {
         let lab = self.setup.ensure(Need::Run)?;
         let results = self.results.clone().unwrap_or_else(results);
         let prepared = self.prepare(&lab, &results)?;
+        if let Some(file) = &self.triage {
+            return self.write_mail(&lab, prepared, file, &results);
+        }
         let directory = RunDirectory::create(&results, &[format!("explore-{}", self.kernel)])?;
         let seed = self.seed.unwrap_or_else(now_micros);
         println!("exploring {} for {} min with seed {seed}", self.kernel, self.minutes);
@@ -89,10 +101,17 @@ impl Explore {
             jobs: self.jobs.map_or_else(default_jobs, usize::from),
         };
         let task = lab.progress.task("exploring", None);
+        let started = std::time::Instant::now();
         let tell = |told: Told<'_>| match told {
-            Told::Progress { sequences, pairs, findings } => {
+            Told::Progress { sequences, pairs, reached, findings } => {
                 task.set(sequences);
-                task.note(format!("{pairs} pairs of a state and an operation, {findings} found"));
+                let each = sequences as f64 / started.elapsed().as_secs_f64();
+                let reached = reached.map_or_else(String::new, |(lines, corpus)| {
+                    format!(", {lines} lines, {corpus} sequences in the corpus")
+                });
+                task.note(format!(
+                    "{each:.1} a second, {pairs} pairs of a state and an operation{reached}, {findings} found"
+                ));
             }
             Told::Found(finding) => lab.progress.suspend(|| print(finding)),
             Told::Gone(reason) => {
@@ -100,7 +119,6 @@ impl Explore {
                     .line(format!("did not recur on a pristine machine: {}", printable(first(reason))));
             }
         };
-        let started = std::time::Instant::now();
         let (findings, sequences) = Hunt::new(&prepared, directory.path(), (seed, limits), tell)?.run()?;
         let each = sequences as f64 / started.elapsed().as_secs_f64();
         println!("{sequences} sequences, {each:.1} a second; {} found", findings.len());
@@ -117,11 +135,12 @@ impl Explore {
         Ok(exit::FAILED)
     }
 
-    fn options(&self, kernels: Vec<String>, findings: &[Finding], results: &Path) -> Result<Options> {
-        let load = |finding: &Finding| Ok((finding.file.clone(), Scenario::load(&finding.file.path)?));
-        let scenarios = findings.iter().map(load).collect::<Result<Vec<_>>>()?;
+    fn options(&self, kernels: Vec<String>, files: &[ScenarioFile], results: &Path) -> Result<Options> {
+        let load = |file: &ScenarioFile| Ok((file.clone(), Scenario::load(&file.path)?));
+        let scenarios = files.iter().map(load).collect::<Result<Vec<_>>>()?;
         let options = Options::new(root(), Selection::all(kernels, scenarios), results);
-        Ok(Options { kernel_tree: self.kernel_tree.clone(), rounds: Rounds::Count(RUNS), ..options })
+        let rounds = Rounds::Count(RUNS);
+        Ok(Options { kernel_tree: self.kernel_tree.clone(), rounds, coverage: self.guided, ..options })
     }
 
     fn prepare(&self, lab: &Lab, results: &Path) -> Result<Prepared> {
@@ -132,21 +151,64 @@ impl Explore {
 
     /// Runs each finding several times, on each kernel, and prints how often it fails there.
     fn repeat(&self, lab: &Lab, prepared: Prepared, findings: &[Finding], directory: &Path) -> Result<()> {
-        let also = kernels(lab, &self.also, None)?;
-        let built = prepared.kernels.into_iter().chain(also).collect::<Vec<_>>();
-        let names = built.iter().map(|kernel| kernel.name.clone()).collect();
-        let options = self.options(names, findings, directory)?;
-        let prepared = prepare_on(lab, &options, built)?;
-        let mut reporter = Reporter::new(&lab.progress);
+        let files: Vec<ScenarioFile> = findings.iter().map(|finding| finding.file.clone()).collect();
         let mut rates = Rates::default();
-        let (_, place) = run(&prepared, &options, |event| {
-            reporter.draw(&event);
-            if let Event::Result { result, directory } = event {
-                rates.add(result, directory);
-            }
+        let (_, place) = self.on_all(lab, prepared, &files, directory, |result, directory| {
+            rates.add(result, directory);
         })?;
         println!("{rates}results and reproducers: {}", place.display());
         Ok(())
+    }
+
+    /// Runs a finding several times, on each kernel, and prints a mail about it.
+    fn write_mail(&self, lab: &Lab, prepared: Prepared, file: &Path, results: &Path) -> Result<u8> {
+        let scenario = Scenario::load(file)?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let files = [ScenarioFile { name, path: file.to_owned() }];
+        let mut all = Vec::new();
+        let (kernels, _) =
+            self.on_all(lab, prepared, &files, results, |result, _| all.push(result.clone()))?;
+        let tried = kernels.into_iter().map(|(name, version)| Tried {
+            results: all.iter().filter(|result| result.kernel == name).cloned().collect(),
+            kernel: format!("{name} ({version})"),
+        });
+        let tried: Vec<Tried> = tried.collect();
+        match mail(&scenario, &tried) {
+            Some(mail) => {
+                print!("{mail}");
+                Ok(exit::FAILED)
+            }
+            None => {
+                println!("`{}` fails on none of the kernels", file.display());
+                Ok(exit::SUCCESS)
+            }
+        }
+    }
+
+    /// Runs scenarios several times, on each kernel. Returns the kernels with their versions, and the directory.
+    fn on_all(
+        &self,
+        lab: &Lab,
+        prepared: Prepared,
+        files: &[ScenarioFile],
+        directory: &Path,
+        mut each: impl FnMut(&ScenarioResult, &Path) + Send,
+    ) -> Result<(Vec<(String, String)>, PathBuf)> {
+        let also = kernels(lab, &self.also, None)?;
+        let built = prepared.kernels.into_iter().chain(also).collect::<Vec<_>>();
+        let versions: Vec<(String, String)> =
+            built.iter().map(|kernel| (kernel.name.clone(), kernel.version.to_string())).collect();
+        let names = built.iter().map(|kernel| kernel.name.clone()).collect();
+        let options = self.options(names, files, directory)?;
+        let prepared = prepare_on(lab, &options, built)?;
+        let mut reporter = Reporter::new(&lab.progress);
+        let (_, place) = run(&prepared, &options, |event| {
+            reporter.draw(&event);
+            if let Event::Result { result, directory } = event {
+                each(result, directory);
+            }
+        })?;
+        Ok((versions, place))
     }
 }
 

@@ -5,9 +5,10 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     coverage::{Affected, FileChange, Measured, SourceFiles, affected},
+    explore::Limits,
     host::prerequisites::Need,
     kernel,
-    mutants::{Mutant, Outcome, Trials, load},
+    mutants::{Explored, Mutant, Outcome, Trials, load},
     run::default_jobs,
     words::printable,
 };
@@ -25,7 +26,8 @@ use std::{
 #[command(after_help = "Examples:\n  \
     cargo xtask mutants                           all of them, about an hour\n  \
     cargo xtask mutants dentry-and-file-swapped   one\n  \
-    cargo xtask mutants --tenth                   those of today\n\n\
+    cargo xtask mutants --tenth                   those of today\n  \
+    cargo xtask mutants --explore 10 probes       whether `lab explore` finds those of probes in 10 min each\n\n\
     Exit codes: 0 scenarios notice every defect of which the list does not say that none does, 1 not so, \
     2 usage error or invalid list, 3 the lab itself failed.")]
 pub(crate) struct Mutants {
@@ -42,6 +44,13 @@ pub(crate) struct Mutants {
     /// own, its functions, as measured by this run with --coverage
     #[arg(long, value_name = "RUN")]
     affected: Option<PathBuf>,
+    /// Explore each for at most this many minutes, instead of running scenarios
+    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["by", "affected"],
+        value_parser = clap::value_parser!(u64).range(1..=1000))]
+    explore: Option<u64>,
+    /// Explore with the sequences of this seed
+    #[arg(long, value_name = "SEED", requires = "explore", default_value_t = 1)]
+    seed: u64,
     #[command(flatten)]
     setup: Setup,
 }
@@ -60,9 +69,17 @@ impl Mutants {
         let mut tally = Tally::default();
         for mutant in &mutants {
             let started = Instant::now();
-            let outcome = trials.try_one(mutant, &concerned(mutant, measured.as_ref())?)?;
-            lab.progress.suspend(|| println!("{}", line(mutant, &outcome, started.elapsed())));
-            tally.add(mutant, &outcome);
+            let Some(minutes) = self.explore else {
+                let outcome = trials.try_one(mutant, &concerned(mutant, measured.as_ref())?)?;
+                lab.progress.suspend(|| println!("{}", line(mutant, &outcome, started.elapsed())));
+                tally.add(mutant, &outcome);
+                continue;
+            };
+            let time = Duration::from_secs(60 * minutes);
+            let limits = Limits { time, sequences: None, first: true, jobs: default_jobs() };
+            let outcome = trials.explore(mutant, (self.seed, limits))?;
+            lab.progress.suspend(|| println!("{}", explored(mutant, &outcome, started.elapsed())));
+            tally.add_explored(mutant, &outcome);
         }
         Ok(tally.end())
     }
@@ -129,6 +146,18 @@ fn line(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {
     format!("{what} ({} s)", took.as_secs())
 }
 
+fn explored(mutant: &Mutant, outcome: &Outcome, took: Duration) -> String {
+    let text = match outcome {
+        Outcome::Noticed { reason, .. } => {
+            let first = reason.lines().next().unwrap_or_default();
+            format!("found      {}: {}", mutant.name, printable(first))
+        }
+        Outcome::Unnoticed => format!("missed     {}: {}", mutant.name, mutant.breaks),
+        other => return line(mutant, other, took),
+    };
+    format!("{text} ({} s)", took.as_secs())
+}
+
 #[derive(Default)]
 struct Tally {
     tried: usize,
@@ -143,6 +172,16 @@ impl Tally {
         match outcome {
             Outcome::Noticed { .. } => self.noticed += 1,
             Outcome::Unnoticed if mutant.unnoticed.is_some() => {}
+            _ => self.wrong += 1,
+        }
+    }
+
+    /// One that was not found is no failure, unless the list says that it is found.
+    fn add_explored(&mut self, mutant: &Mutant, outcome: &Outcome) {
+        self.tried += 1;
+        match outcome {
+            Outcome::Noticed { .. } => self.noticed += 1,
+            Outcome::Unnoticed if mutant.explore != Some(Explored::Found) => {}
             _ => self.wrong += 1,
         }
     }

@@ -1,18 +1,22 @@
 //! Runs sequences, and keeps what contradicts the model.
 
 use super::{
-    choose::{Chooser, Facts},
-    operation::Operation,
+    choose::Chooser,
+    families::Operation,
+    guide::Guide,
+    names::{Function, PROGRAM, USER_FUNCTIONS},
     script::{Script, script},
     shrink::shrink,
-    state::Known,
+    state::{Facts, Known, Model},
 };
 use crate::{
+    coverage::Ran,
+    guest::offset_of,
     host::interrupt,
     kernel::{Kernel, KernelVersion},
-    results::{OutcomeStatus, ScenarioResult, Status},
+    results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
-    scenario::{Scenario, ScenarioFile},
+    scenario::{FromText, Scenario, ScenarioFile, UserPlace},
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -67,6 +71,8 @@ pub enum Told<'a> {
         sequences: u64,
         /// Different pairs of a state and an operation.
         pairs: usize,
+        /// Lines of the kernel's tracing code that ran, and sequences in the corpus, if that is measured.
+        reached: Option<(usize, usize)>,
         /// The findings.
         findings: usize,
     },
@@ -85,6 +91,7 @@ pub struct Hunt<'a, F> {
     limits: Limits,
     facts: Facts,
     chooser: Mutex<Chooser>,
+    guide: Option<Mutex<Guide>>,
     sequences: AtomicU64,
     /// The signatures seen so far.
     seen: Mutex<BTreeSet<String>>,
@@ -94,10 +101,12 @@ pub struct Hunt<'a, F> {
 }
 
 /// A run of operations.
-struct Ran {
+struct Run {
     result: ScenarioResult,
     /// `None` if it passed.
     signature: Option<String>,
+    /// The code that ran, if that is measured.
+    code: Option<Ran>,
 }
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
@@ -109,8 +118,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
+        let config = kernel.config_text()?;
+        let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
         let facts = Facts {
-            fprobes: kernel.config_text()?.lines().any(|line| line == "CONFIG_FPROBE_EVENTS=y"),
+            fprobes: has("FPROBE_EVENTS"),
+            offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
             known: known(kernel),
         };
         Ok(Hunt {
@@ -120,6 +132,10 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             limits,
             facts,
             chooser: Mutex::new(Chooser::new(seed, facts)),
+            guide: match prepared.guest.measures {
+                true => Some(Mutex::new(Guide::new(prepared, kernel)?)),
+                false => None,
+            },
             sequences: AtomicU64::new(0),
             seen: Mutex::default(),
             findings: Mutex::default(),
@@ -155,13 +171,18 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         while !self.is_over() {
             let batch: Vec<Vec<Operation>> = {
                 let mut chooser = lock(&self.chooser);
-                (0..BATCH).map(|_| chooser.sequence()).collect()
+                let guide = self.guide.as_ref().map(lock);
+                (0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect()
             };
             let ran = self.once(&batch.concat())?;
+            if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
+                lock(guide).add(code, &batch)?;
+            }
             self.sequences.fetch_add(BATCH as u64, Ordering::Relaxed);
             let (pairs, findings) = (lock(&self.chooser).pairs(), lock(&self.findings).len());
             let sequences = self.sequences.load(Ordering::Relaxed);
-            (lock(&self.tell))(Told::Progress { sequences, pairs, findings });
+            let reached = self.guide.as_ref().map(|guide| lock(guide).numbers());
+            (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
             if interrupt::check().is_ok() && ran.signature.is_some() {
                 self.pursue(&batch, &ran)?;
             }
@@ -170,9 +191,9 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     }
 
     /// Runs operations on a pristine machine. Removes the files.
-    fn once(&self, operations: &[Operation]) -> Result<Ran> {
+    fn once(&self, operations: &[Operation]) -> Result<Run> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
-        let script = script("operations and what the model predicts", self.facts.model(), operations);
+        let script = script("operations and what the model predicts", Model::new(self.facts), operations);
         let found = put(place.path(), "explored", &script.text)?;
         let scenario = Scenario::parse(&found.path, &script.text)?;
         let attempt = Attempt {
@@ -190,11 +211,13 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             _ => {}
         }
         let signature = (!result.status.is_good()).then(|| signature(&result, &script, operations));
-        Ok(Ran { result, signature })
+        let directory = place.path().join(&result.directory);
+        let code = self.guide.as_ref().map(|_| Ran::load(&directory, COVERAGE)).transpose()?.flatten();
+        Ok(Run { result, signature, code })
     }
 
     /// Looks for the smallest part of a batch that fails.
-    fn pursue(&self, batch: &[Vec<Operation>], ran: &Ran) -> Result<()> {
+    fn pursue(&self, batch: &[Vec<Operation>], ran: &Run) -> Result<()> {
         let is_new = |signature: &String| lock(&self.seen).insert(signature.clone());
         if !ran.signature.as_ref().is_some_and(is_new) {
             return Ok(());
@@ -221,7 +244,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             interrupt::check()?;
             Ok(self.once(rest)?.signature.as_deref() == Some(wanted))
         };
-        let operations = match shrink(operations, same) {
+        let operations = match shrink(self.facts, operations, same) {
             Ok(operations) => operations,
             Err(_) if interrupt::check().is_err() => return Ok(()),
             Err(error) => return Err(error),
@@ -233,7 +256,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             return Ok(());
         }
         let name = format!("{}-{}", self.kernel.name, findings.len() + 1);
-        let text = script("found by exploring", self.facts.model(), &operations).text;
+        let text = script("found by exploring", Model::new(self.facts), &operations).text;
         let file = put(&self.directory.join("found"), &name, &text)?;
         let finding =
             Finding { file, signature: wanted.to_owned(), reason, operations: (before, operations.len()) };
@@ -243,12 +266,25 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     }
 }
 
+/// Returns the offsets of the program's functions in its file.
+fn offsets(prepared: &Prepared) -> Result<[u64; 2]> {
+    let program = prepared.guest.workloads.get(PROGRAM).context("the workload is not built")?;
+    let offset = |function: Function| {
+        let place = UserPlace::from_text(&format!("{PROGRAM}:{}", function.symbol()));
+        place.and_then(|place| offset_of(program, &place)).map_err(anyhow::Error::msg)
+    };
+    Ok([offset(USER_FUNCTIONS[0])?, offset(USER_FUNCTIONS[1])?])
+}
+
 /// Returns what a kernel does otherwise, by the bugs that it is known to have and by its version.
 fn known(kernel: &Kernel) -> Known {
     let has = |bug: &str| kernel.spec.bugs.contains_key(bug);
     Known {
         fprobe_errno: has("bugs/fprobe-exists"),
         fprobe_append: has("bugs/fprobe-append"),
+        uprobe_append: has("bugs/uprobe-append"),
+        uprobe_removed: has("bugs/uprobe-removed"),
+        stack_command: has("bugs/stacktrace-command"),
         triggers_ignore_pids: "5.16".parse().is_ok_and(|changed: KernelVersion| kernel.version < changed),
     }
 }
@@ -279,8 +315,8 @@ fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation])
         return format!("expectation {}", plain(text));
     };
     let operation = script.origins.get(index).and_then(|origin| operations.get(*origin));
-    let kind = format!("{operation:?}");
-    let kind = kind.split(['(', ' ']).nth(1).unwrap_or_default().to_owned();
+    let kind = operation.map(|operation| format!("{operation:?}")).unwrap_or_default();
+    let kind = kind.split(['(', ' ']).take(2).collect::<Vec<_>>().join(" ");
     let step = &result.steps[index];
     // Of a look, what it looks at.
     let looked = step.text.split(['"', ',']).nth(usize::from(step.text.contains('"'))).unwrap_or_default();

@@ -1,16 +1,23 @@
 //! Random operations on tracing × a model → scenarios that a kernel fails.
 //!
-//! [`operation`] has the operations, [`model`] what they must do to the [`state`] of tracing. [`choose`] makes sequences, [`script`] writes
-//! them as scenarios, which run like all others; [`shrink`] makes those smaller that fail.
+//! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
+//! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
+//! smaller that fail, and [`guide`] keeps those that reach new lines.
 
 mod choose;
+mod draw;
+mod families;
+mod filter;
+mod guide;
 mod hunt;
-mod model;
-mod operation;
+#[cfg(test)]
+mod model_tests;
+mod names;
 mod script;
-mod shape;
 mod shrink;
 mod state;
+mod triage;
 
 pub use choose::OPERATIONS;
 pub use hunt::{Finding, Hunt, Limits, Told};
+pub use triage::{Tried, mail};

@@ -1,65 +1,122 @@
-use super::*;
-use Operation::{Define, Enable, Filter as SetFilter, Histogram, Hook, MakeInstance, Remove, Truncate, Work};
+//! What the model predicts, as tables.
 
-const EVENT: Event = Event { sequence: 0, number: 0 };
-const ONE: Named = Named { sequence: 0, number: 0 };
-const TWO: Named = Named { sequence: 0, number: 1 };
+use super::{
+    families::{
+        Commands, Events, Functions, Hooks, Instances, Operation, Probes, Triggers, Workload,
+        commands::Command,
+        hooks::HookChange,
+        probes::{Arguments, Kind, List, Probe},
+        tear_down,
+        triggers::{Action, Spec},
+    },
+    filter::Filter,
+    names::{Event, Function, Named, Place, Sequence},
+    state::{Facts, Known, Model},
+};
 
-fn probe(function: Function, arguments: Arguments) -> Probe {
-    Probe { kind: Kind::Kprobe, function, arguments }
+const SEQUENCE: Sequence = Sequence(0);
+const EVENT: Event = Event { sequence: SEQUENCE, number: 0 };
+const OTHER: Event = Event { sequence: SEQUENCE, number: 1 };
+const ONE: Named = Named { sequence: SEQUENCE, number: 0 };
+const TWO: Named = Named { sequence: SEQUENCE, number: 1 };
+const WORK: Operation = Operation::Workload(Workload);
+
+fn define(event: Event, kind: Kind, function: Function, arguments: Arguments) -> Operation {
+    Operation::Probes(Probes::Define(event, Probe { kind, function, arguments }))
+}
+
+/// A kprobe of `eventfd_write` that records its values.
+fn writes(event: Event) -> Operation {
+    define(event, Kind::Kprobe, Function::Write, Arguments::Own)
+}
+
+fn reads(event: Event) -> Operation {
+    define(event, Kind::Kprobe, Function::Read, Arguments::Own)
+}
+
+fn enable(place: Place, event: Event, on: bool) -> Operation {
+    Operation::Events(Events::Enable(place, event, on))
+}
+
+fn filter(place: Place, event: Event, filter: Filter) -> Operation {
+    Operation::Events(Events::Filter(place, event, filter))
+}
+
+fn make(name: Named) -> Operation {
+    Operation::Instances(Instances::Make(name))
+}
+
+fn hook(name: Named, change: HookChange, functions: &[Function]) -> Operation {
+    Operation::Hooks(Hooks(name, change, functions.to_vec()))
+}
+
+fn trigger(place: Place, event: Event, action: Action, count: Option<u32>, filter: Filter) -> Operation {
+    Operation::Triggers(Triggers::Add(place, event, Spec { action, target: OTHER, count, filter }))
+}
+
+fn command(place: Place, function: Function, action: Action, count: Option<u32>) -> Operation {
+    let command = Command { action, is_counted: count.is_some() };
+    Operation::Commands(Commands::Add(place, function, command, EVENT, count.unwrap_or(1)))
 }
 
 /// Applies operations, each with the errno that it must get, "" for none.
-fn applied(operations: &[(Operation, &str)]) -> Model {
-    let mut model = Model::default();
+fn applied_to(mut model: Model, operations: &[(Operation, &str)]) -> Model {
     for (operation, expect) in operations {
-        assert!(model.knows(operation), "{operation:?}");
-        assert_eq!(model.apply(operation).err().unwrap_or_default(), *expect, "{operation:?}");
+        assert!(operation.is_known(&model), "{operation:?}");
+        assert_eq!(operation.apply(&mut model).err().unwrap_or_default(), *expect, "{operation:?}");
     }
     model
+}
+
+fn applied(operations: &[(Operation, &str)]) -> Model {
+    applied_to(Model::new(Facts { offsets: Some([1, 2]), ..Facts::default() }), operations)
+}
+
+fn entries(model: &Model, name: Named) -> u64 {
+    *model.tracing[&Some(name)].buffer.entries
 }
 
 #[test]
 fn each_place_records_what_its_filter_lets_pass() {
     let model = applied(&[
-        (MakeInstance(ONE), ""),
-        (Define(EVENT, probe(Function::Write, Arguments::Own)), ""),
-        (Enable(None, EVENT, true), ""),
-        (Enable(Some(ONE), EVENT, true), ""),
-        (SetFilter(Some(ONE), EVENT, Filter::Above), ""),
-        (Histogram(None, EVENT, true), ""),
-        (Work, ""),
+        (make(ONE), ""),
+        (writes(EVENT), ""),
+        (enable(None, EVENT, true), ""),
+        (enable(Some(ONE), EVENT, true), ""),
+        (filter(Some(ONE), EVENT, Filter::Above), ""),
+        (trigger(None, EVENT, Action::Histogram, None, Filter::Clear), ""),
+        (WORK, ""),
     ]);
-    assert_eq!(model.recorded[&EVENT], 3);
+    assert_eq!(model.recorded[&EVENT], [Some(1), Some(2), Some(4)]);
     // Only 4 is above 2.
-    assert_eq!(model.instances[&ONE].entries, 1);
-    assert_eq!(model.files[&(EVENT, None)].histogram, Some(3));
+    assert_eq!(entries(&model, ONE), 1);
+    assert_eq!(*model.files[&(EVENT, None)].triggers[0].hits, 3);
     assert!(model.has_brk(Function::Write) && !model.has_brk(Function::Read));
 }
 
 #[test]
 fn a_filter_that_is_refused_filters_nothing() {
     let model = applied(&[
-        (Define(EVENT, probe(Function::Write, Arguments::Own)), ""),
-        (Enable(None, EVENT, true), ""),
-        (SetFilter(None, EVENT, Filter::Above), ""),
-        (SetFilter(None, EVENT, Filter::Malformed), "EINVAL"),
-        (Work, ""),
+        (writes(EVENT), ""),
+        (enable(None, EVENT, true), ""),
+        (filter(None, EVENT, Filter::Above), ""),
+        (filter(None, EVENT, Filter::Malformed), "EINVAL"),
+        (WORK, ""),
     ]);
-    assert_eq!(model.recorded[&EVENT], 3);
+    assert_eq!(model.recorded[&EVENT].len(), 3);
 }
 
 #[test]
 fn an_enabled_event_loses_its_probes_but_for_the_last() {
-    let define = |function| (Define(EVENT, probe(function, Arguments::None)), "");
+    let at = |function, arguments| define(EVENT, Kind::Kprobe, function, arguments);
     let model = applied(&[
-        define(Function::Write),
-        define(Function::Read),
-        (Define(EVENT, probe(Function::Read, Arguments::None)), "EEXIST"),
-        (Define(EVENT, probe(Function::Read, Arguments::Own)), "EEXIST"),
-        (Enable(None, EVENT, true), ""),
-        (Truncate(List::Kprobes), "EBUSY"),
-        (Remove(List::All, EVENT), "EBUSY"),
+        (at(Function::Write, Arguments::None), ""),
+        (at(Function::Read, Arguments::None), ""),
+        (at(Function::Read, Arguments::None), "EEXIST"),
+        (at(Function::Read, Arguments::Own), "EEXIST"),
+        (enable(None, EVENT, true), ""),
+        (Operation::Probes(Probes::Truncate(List::Kprobes)), "EBUSY"),
+        (Operation::Probes(Probes::Remove(List::All, EVENT)), "EBUSY"),
     ]);
     let left: Vec<_> = model.lines.iter().map(|line| line.probe.function).collect();
     assert_eq!(left, [Function::Read]);
@@ -67,36 +124,129 @@ fn an_enabled_event_loses_its_probes_but_for_the_last() {
 
 #[test]
 fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
-    let both = vec![Function::Write, Function::Read];
     let add = HookChange::Add { ipmodify: true };
     let model = applied(&[
-        (Hook(ONE, add, vec![Function::Write]), ""),
-        (Hook(TWO, add, both.clone()), "EBUSY"),
-        (Hook(TWO, add, vec![Function::Read]), ""),
-        (Hook(TWO, HookChange::Widen, vec![Function::Write]), "EBUSY"),
-        (Hook(ONE, HookChange::Disable, Vec::new()), ""),
-        (Hook(TWO, HookChange::Widen, vec![Function::Write]), ""),
-        (Hook(ONE, HookChange::Enable, Vec::new()), "EBUSY"),
-        (Work, ""),
+        (hook(ONE, add, &[Function::Write]), ""),
+        (hook(TWO, add, &[Function::Write, Function::Read]), "EBUSY"),
+        (hook(TWO, add, &[Function::Read]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), "EBUSY"),
+        (hook(ONE, HookChange::Disable, &[]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), ""),
+        (hook(ONE, HookChange::Enable, &[]), "EBUSY"),
+        (WORK, ""),
     ]);
-    assert_eq!((model.hooks[&ONE].hits, model.hooks[&TWO].hits), (0, 4));
-    assert_eq!(model.ops(Function::Write), (1, false));
+    assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (0, 4));
+}
+
+#[test]
+fn a_trigger_stops_tracing_before_its_event_unless_it_needs_the_record() {
+    let until = |filter| {
+        let model = applied(&[
+            (writes(EVENT), ""),
+            (writes(OTHER), ""),
+            (enable(None, EVENT, true), ""),
+            (trigger(None, EVENT, Action::Off, Some(1), filter), ""),
+            (WORK, ""),
+        ]);
+        assert!(!model.tracing[&None].buffer.records);
+        model.recorded[&EVENT].clone()
+    };
+    assert_eq!(until(Filter::Clear), []);
+    assert_eq!(until(Filter::Above), [Some(1), Some(2), Some(4)]);
+}
+
+#[test]
+fn an_event_that_another_enables_is_armed_and_not_recorded_before() {
+    let mut model = applied(&[
+        (reads(OTHER), ""),
+        (writes(EVENT), ""),
+        (trigger(None, EVENT, Action::Enable, None, Filter::Above), ""),
+    ]);
+    assert_eq!(model.files[&(OTHER, None)].text(), "0*");
+    assert!(model.has_brk(Function::Read));
+    model = applied_to(model, &[(WORK, "")]);
+    // The read comes after the 4.
+    assert_eq!(model.recorded[&OTHER], [Some(9)]);
+    assert_eq!(model.files[&(OTHER, None)].text(), "1*");
+    // An event that is armed cannot be removed.
+    model = applied_to(model, &[(Operation::Probes(Probes::Remove(List::All, OTHER)), "EBUSY")]);
+    assert_eq!(model.lines.len(), 2);
+}
+
+#[test]
+fn a_snapshot_exchanges_two_buffers() {
+    let model = applied(&[
+        (make(ONE), ""),
+        (writes(EVENT), ""),
+        (enable(Some(ONE), EVENT, true), ""),
+        (command(Some(ONE), Function::Read, Action::Snapshot, None), ""),
+        (WORK, ""),
+    ]);
+    let snapshot = |model: &Model| *model.tracing[&Some(ONE)].snapshot.as_ref().unwrap().entries;
+    assert_eq!((entries(&model, ONE), snapshot(&model)), (0, 3));
+    let model = applied_to(model, &[(WORK, ""), (WORK, "")]);
+    assert_eq!((entries(&model, ONE), snapshot(&model)), (3, 6));
+}
+
+#[test]
+fn commands_are_refused_twice_and_count_what_they_change() {
+    let model = applied(&[
+        (command(None, Function::Read, Action::Off, Some(1)), ""),
+        (command(None, Function::Read, Action::Off, Some(2)), "EINVAL"),
+        (command(None, Function::Read, Action::Enable, None), "EINVAL"),
+        (WORK, ""),
+        (WORK, ""),
+    ]);
+    assert!(model.commands.values().all(|(_, left)| *left == 0));
+    assert!(!model.tracing[&None].buffer.records);
+}
+
+#[test]
+fn kprobes_of_a_function_are_hit_the_last_one_first() {
+    let stopped = |first, second| {
+        let model = applied(&[
+            (writes(first), ""),
+            (writes(second), ""),
+            (enable(None, EVENT, true), ""),
+            (enable(None, OTHER, true), ""),
+            (trigger(None, OTHER, Action::Off, None, Filter::Clear), ""),
+            (WORK, ""),
+        ]);
+        model.recorded[&EVENT].len()
+    };
+    assert_eq!((stopped(EVENT, OTHER), stopped(OTHER, EVENT)), (0, 1));
+}
+
+#[test]
+fn uprobes_of_an_armed_event_are_left_alone_where_the_kernel_loses_them() {
+    let known = Known { uprobe_append: true, uprobe_removed: true, ..Known::default() };
+    let model = Model::new(Facts { known, offsets: Some([1, 2]), ..Facts::default() });
+    let at = |function| define(EVENT, Kind::Uprobe, function, Arguments::Own);
+    let model = applied_to(model, &[(at(Function::Main), ""), (enable(None, EVENT, true), ""), (WORK, "")]);
+    assert_eq!(model.recorded[&EVENT], [Some(4)]);
+    assert!(!at(Function::Open).is_known(&model));
+    assert!(!Operation::Probes(Probes::Remove(List::All, EVENT)).is_known(&model));
 }
 
 #[test]
 fn nothing_is_left_after_tearing_down() {
     let mut model = applied(&[
-        (MakeInstance(ONE), ""),
-        (Define(EVENT, probe(Function::Write, Arguments::Own)), ""),
-        (Enable(Some(ONE), EVENT, true), ""),
-        (Histogram(Some(ONE), EVENT, true), ""),
-        (Hook(ONE, HookChange::Add { ipmodify: false }, vec![Function::Read]), ""),
-        (Operation::FunctionFilter(None, Function::Read, true), ""),
-        (Operation::Tracer(None, Tracer::Function), ""),
+        (make(ONE), ""),
+        (writes(EVENT), ""),
+        (reads(OTHER), ""),
+        (enable(Some(ONE), EVENT, true), ""),
+        (trigger(Some(ONE), EVENT, Action::Histogram, None, Filter::Clear), ""),
+        (trigger(None, EVENT, Action::Enable, Some(2), Filter::Clear), ""),
+        (hook(ONE, HookChange::Add { ipmodify: false }, &[Function::Read]), ""),
+        (command(Some(ONE), Function::Write, Action::Disable, None), ""),
+        (Operation::Functions(Functions::Filter(None, Function::Read, true)), ""),
+        (Operation::Functions(Functions::Trace(None, true)), ""),
     ]);
-    for operation in model.tear_down() {
-        assert!(model.knows(&operation), "{operation:?}");
-        assert_eq!(model.apply(&operation), Ok(()), "{operation:?}");
+    for operation in tear_down(&model) {
+        assert!(operation.is_known(&model), "{operation:?}");
+        assert_eq!(operation.apply(&mut model), Ok(()), "{operation:?}");
     }
-    assert_eq!(model.shape(), Model::default().shape());
+    let facts = *model.facts;
+    let recorded = model.recorded.clone();
+    assert_eq!(Model { recorded, ..Model::new(facts) }, model);
 }

@@ -1,11 +1,15 @@
 //! Fewer operations that still contradict the model in the same way.
 
-use super::{operation::Operation, state::Model};
+use super::{
+    families::Operation,
+    state::{Facts, Model},
+};
 use anyhow::Result;
 
 /// Drops operations, halves first, then smaller parts, while `same` holds. Predictions are made anew for what
 /// is left, so dropping an operation changes what the later ones must do.
 pub(super) fn shrink(
+    facts: Facts,
     operations: Vec<Operation>,
     mut same: impl FnMut(&[Operation]) -> Result<bool>,
 ) -> Result<Vec<Operation>> {
@@ -17,7 +21,7 @@ pub(super) fn shrink(
         while end > 0 {
             let start = end.saturating_sub(size);
             let rest = [&left[..start], &left[end..]].concat();
-            if !rest.is_empty() && is_known(&rest) && same(&rest)? {
+            if !rest.is_empty() && is_known(facts, &rest) && same(&rest)? {
                 left = rest;
             }
             end = start.min(left.len());
@@ -28,11 +32,11 @@ pub(super) fn shrink(
 }
 
 /// Returns whether the model knows what each operation does.
-fn is_known(operations: &[Operation]) -> bool {
-    let mut model = Model::default();
+fn is_known(facts: Facts, operations: &[Operation]) -> bool {
+    let mut model = Model::new(facts);
     operations.iter().all(|operation| {
-        let known = model.knows(operation);
-        let _ = model.apply(operation);
+        let known = operation.is_known(&model);
+        let _ = operation.apply(&mut model);
         known
     })
 }
@@ -40,17 +44,18 @@ fn is_known(operations: &[Operation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::choose::{Chooser, Facts};
+    use crate::explore::{choose::Chooser, families::Workload};
+
+    const WORK: Operation = Operation::Workload(Workload);
 
     #[test]
     fn what_does_not_matter_goes() {
         let mut chooser = Chooser::new(5, Facts::default());
-        let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence()).collect();
-        let works = |operations: &[Operation]| {
-            operations.iter().filter(|operation| **operation == Operation::Work).count()
-        };
+        let operations: Vec<Operation> = (0..4).flat_map(|_| chooser.sequence(None)).collect();
+        let works =
+            |operations: &[Operation]| operations.iter().filter(|operation| **operation == WORK).count();
         assert!(works(&operations) > 2);
-        let left = shrink(operations, |rest| Ok(works(rest) >= 2)).unwrap();
-        assert_eq!(left, [Operation::Work, Operation::Work]);
+        let left = shrink(Facts::default(), operations, |rest| Ok(works(rest) >= 2)).unwrap();
+        assert_eq!(left, [WORK, WORK]);
     }
 }

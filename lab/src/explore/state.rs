@@ -1,42 +1,118 @@
 //! The state of tracing: what is defined, enabled and registered, and what was counted.
 
-use super::operation::{Event, Filter, Function, Named, Place, Probe};
-use std::collections::{BTreeMap, BTreeSet};
+use super::{
+    families::{commands::Command, keys::Keys, probes::Probe, triggers::Trigger},
+    filter::Filter,
+    names::{Event, Function, Named, Place},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
+    ops::{Deref, DerefMut},
+};
+
+/// A count or the like, which does not distinguish states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Aside<T>(pub(super) T);
+
+impl<T> Hash for Aside<T> {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl<T> Deref for Aside<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Aside<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 /// An event's state at one place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EventFile {
-    /// Whether it is enabled.
+    /// Whether its probes are armed for this place.
     pub(super) enabled: bool,
+    /// Whether it is armed without being recorded.
+    pub(super) soft_disabled: bool,
+    /// How many triggers and commands need it armed.
+    pub(super) soft: u8,
     /// Its filter; `None` after one that was not accepted, which is shown and filters nothing.
     pub(super) filter: Option<Filter>,
-    /// The hits of its histogram, if it has one.
-    pub(super) histogram: Option<u64>,
-    /// Whether the event was ever enabled here. If so, removing it clears the buffer.
+    /// Its triggers, the last one first.
+    pub(super) triggers: Vec<Trigger>,
+    /// Whether the event was ever armed here. If so, removing it clears the buffer.
     pub(super) used: bool,
 }
 
 impl EventFile {
     pub(super) fn new() -> EventFile {
-        EventFile { filter: Some(Filter::Clear), ..EventFile::default() }
+        EventFile {
+            enabled: false,
+            soft_disabled: false,
+            soft: 0,
+            filter: Some(Filter::Clear),
+            triggers: Vec::new(),
+            used: false,
+        }
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        self.enabled || self.histogram.is_some()
+    /// As by a write to `enable`.
+    pub(super) fn switch(&mut self, on: bool) {
+        if on {
+            self.soft_disabled = false;
+            self.enabled = true;
+            self.used = true;
+        } else {
+            // What triggers need stays armed.
+            self.enabled &= self.soft > 0;
+            self.soft_disabled = self.soft > 0;
+        }
+    }
+
+    /// Notes that one more trigger or command needs it armed.
+    pub(super) fn need(&mut self) {
+        self.soft += 1;
+        if self.soft == 1 && !self.enabled {
+            self.soft_disabled = true;
+            self.enabled = true;
+            self.used = true;
+        }
+    }
+
+    /// Notes that one less does.
+    pub(super) fn need_no_longer(&mut self) {
+        self.soft -= 1;
+        if self.soft == 0 {
+            self.enabled &= !self.soft_disabled;
+            self.soft_disabled = false;
+        }
+    }
+
+    /// The text of `enable`.
+    pub(super) fn text(&self) -> String {
+        let star = if self.soft_disabled || self.soft > 0 { "*" } else { "" };
+        format!("{}{star}", u8::from(self.enabled && !self.soft_disabled))
     }
 }
 
-/// A tracing instance.
+/// A ring buffer of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Instance {
-    /// Whether its buffer records.
+pub(super) struct Buffer {
+    /// Whether it records.
     pub(super) records: bool,
-    /// The number of events in its buffer.
-    pub(super) entries: u64,
+    /// The number of its events.
+    pub(super) entries: Aside<u64>,
+    /// Whether it was made for snapshots.
+    pub(super) spare: bool,
 }
 
-/// The function tracer of an instance or of the top level, and what else holds for all events there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// An instance, or the top level.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tracing {
     /// `set_ftrace_filter`.
     pub(super) filter: BTreeSet<Function>,
@@ -44,11 +120,48 @@ pub(super) struct Tracing {
     pub(super) traces_functions: bool,
     /// Whether events of the workload are ignored.
     pub(super) ignores: bool,
+    /// Whether calls of the workload are ignored.
+    pub(super) ignores_calls: bool,
+    /// Whether events, and calls, of process 1 are ignored, which causes none.
+    pub(super) ignores_agent: (bool, bool),
+    /// The buffer that is recorded to. That of the top level is emptied all the time.
+    pub(super) buffer: Buffer,
+    /// The snapshot, if it is allocated.
+    pub(super) snapshot: Option<Buffer>,
+    /// The size of the buffers, in KiB per CPU, if it was set.
+    pub(super) size: Option<u32>,
+    /// The number of the clock.
+    pub(super) clock: u8,
+    /// Whether a stack is recorded after each event.
+    pub(super) stacks: bool,
 }
 
 impl Tracing {
-    pub(super) fn traces(&self, function: Function) -> bool {
-        self.traces_functions && self.filter.contains(&function)
+    pub(super) fn new() -> Tracing {
+        Tracing {
+            filter: BTreeSet::new(),
+            traces_functions: false,
+            ignores: false,
+            ignores_calls: false,
+            ignores_agent: (false, false),
+            buffer: Buffer { records: true, entries: Aside(0), spare: false },
+            snapshot: None,
+            size: None,
+            clock: 0,
+            stacks: false,
+        }
+    }
+
+    /// Empties the buffers, as by a change of the clock.
+    pub(super) fn clear(&mut self) {
+        *self.buffer.entries = 0;
+        self.snapshot.iter_mut().for_each(|buffer| *buffer.entries = 0);
+    }
+
+    /// Allocates the snapshot, unless it is.
+    pub(super) fn allocate(&mut self) {
+        let spare = !self.buffer.spare;
+        self.snapshot.get_or_insert(Buffer { records: true, entries: Aside(0), spare });
     }
 }
 
@@ -62,7 +175,7 @@ pub(super) struct Hook {
     /// Its filter.
     pub(super) functions: BTreeSet<Function>,
     /// The number of its hits.
-    pub(super) hits: u64,
+    pub(super) hits: Aside<u64>,
 }
 
 /// A line of `dynamic_events`.
@@ -73,7 +186,18 @@ pub(super) struct Line {
     /// The probe.
     pub(super) probe: Probe,
     /// The number of its hits.
-    pub(super) hits: u64,
+    pub(super) hits: Aside<u64>,
+}
+
+/// What calls are announced to in the order of registration, the last one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum User {
+    /// The function tracer of a place.
+    Tracer(Place),
+    /// All commands of a kind in `set_ftrace_filter` of a place.
+    Commands(Place, Command),
+    /// The uprobes of an event.
+    Uprobes(Event),
 }
 
 /// Known differences between a kernel and what it should do.
@@ -83,31 +207,145 @@ pub(super) struct Known {
     pub(super) fprobe_errno: bool,
     /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
     pub(super) fprobe_append: bool,
+    /// A uprobe that is added to an enabled event is not registered (`bugs/uprobe-append`).
+    pub(super) uprobe_append: bool,
+    /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).
+    pub(super) uprobe_removed: bool,
+    /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
+    pub(super) stack_command: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
     pub(super) triggers_ignore_pids: bool,
 }
 
+/// What sequences depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Whether the kernel has fprobe events.
+    pub(super) fprobes: bool,
+    /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
+    pub(super) offsets: Option<[u64; 2]>,
+    /// What the kernel is known to do otherwise.
+    pub(super) known: Known,
+}
+
 /// The state of tracing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Model {
     /// All probes, in the order in which they were defined.
     pub(super) lines: Vec<Line>,
     /// The events, at each place.
     pub(super) files: BTreeMap<(Event, Place), EventFile>,
-    /// The instances.
-    pub(super) instances: BTreeMap<Named, Instance>,
     /// The hooks.
     pub(super) hooks: BTreeMap<Named, Hook>,
-    /// What else is set, at each place where something is.
+    /// The top level and the instances.
     pub(super) tracing: BTreeMap<Place, Tracing>,
+    /// The commands in `set_ftrace_filter`, with what is left of their counts.
+    pub(super) commands: BTreeMap<(Place, Command, Function), (Option<Event>, u32)>,
+    /// See [`User`].
+    pub(super) order: Vec<User>,
+    /// Static keys and their module.
+    pub(super) keys: Keys,
     /// Whether all kprobes are disarmed.
     pub(super) disarmed: bool,
     /// Whether ftrace is off.
     pub(super) ftrace_off: bool,
-    /// What the kernel is known to do otherwise.
-    pub(super) known: Known,
-    /// The events of the whole trace of the top level, by name.
-    pub(super) recorded: BTreeMap<Event, u64>,
+    /// Whether the second CPU is off.
+    pub(super) cpu_off: bool,
+    /// What the kernel is and does.
+    pub(super) facts: Aside<Facts>,
+    /// The values in the whole trace of the top level, by event; `None` where an event had no `value`.
+    pub(super) recorded: Aside<BTreeMap<Event, Vec<Option<u64>>>>,
     /// The calls in the whole trace of the top level.
-    pub(super) traced: BTreeMap<Function, u64>,
+    pub(super) traced: Aside<BTreeMap<Function, u64>>,
+    /// The stacks in the whole trace of the top level.
+    pub(super) stacked: Aside<u64>,
 }
+
+impl Model {
+    /// The state before the first operation.
+    pub(super) fn new(facts: Facts) -> Model {
+        Model {
+            lines: Vec::new(),
+            files: BTreeMap::new(),
+            hooks: BTreeMap::new(),
+            tracing: BTreeMap::from([(None, Tracing::new())]),
+            commands: BTreeMap::new(),
+            order: Vec::new(),
+            keys: Keys::default(),
+            disarmed: false,
+            ftrace_off: false,
+            cpu_off: false,
+            facts: Aside(facts),
+            recorded: Aside::default(),
+            traced: Aside::default(),
+            stacked: Aside::default(),
+        }
+    }
+
+    /// Returns the instances.
+    pub(super) fn instances(&self) -> impl Iterator<Item = (Named, &Tracing)> {
+        self.tracing.iter().filter_map(|(place, at)| place.map(|name| (name, at)))
+    }
+
+    /// Returns whether there is an instance of this name.
+    pub(super) fn has_instance(&self, name: Named) -> bool {
+        self.tracing.contains_key(&Some(name))
+    }
+
+    /// Returns a place.
+    ///
+    /// # Errors
+    /// There is no such instance.
+    pub(super) fn place(&mut self, place: Place) -> Result<&mut Tracing, Errno> {
+        self.tracing.get_mut(&place).ok_or("ENOENT")
+    }
+
+    /// Returns an event's state at a place.
+    ///
+    /// # Errors
+    /// There is no such event or no such instance.
+    pub(super) fn file(&mut self, place: Place, event: Event) -> Result<&mut EventFile, Errno> {
+        self.files.get_mut(&(event, place)).ok_or("ENOENT")
+    }
+
+    /// Changes an event's state at a place, and notes when its uprobes were registered.
+    ///
+    /// # Errors
+    /// There is no such event or no such instance.
+    pub(super) fn arm(
+        &mut self,
+        place: Place,
+        event: Event,
+        change: impl FnOnce(&mut EventFile),
+    ) -> Result<(), Errno> {
+        let was_armed = self.is_armed(event);
+        change(self.file(place, event)?);
+        let user = User::Uprobes(event);
+        match (was_armed, self.is_armed(event)) {
+            (false, true) if self.probes(event).any(|line| line.probe.kind.is_user()) => {
+                self.order.insert(0, user);
+            }
+            (true, false) => self.order.retain(|other| *other != user),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the probes of an event, in order.
+    pub(super) fn probes(&self, event: Event) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |line| line.event == event)
+    }
+
+    /// Returns whether the probes of an event are armed.
+    pub(super) fn is_armed(&self, event: Event) -> bool {
+        self.files.iter().any(|((name, _), file)| *name == event && file.enabled)
+    }
+
+    /// Returns whether the records of an event have a `value`.
+    pub(super) fn has_value(&self, event: Event) -> bool {
+        self.probes(event).any(|line| line.probe.has_value())
+    }
+}
+
+/// The name of an errno.
+pub(super) type Errno = &'static str;

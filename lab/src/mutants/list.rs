@@ -30,6 +30,9 @@ pub struct Mutant {
     /// The case of the kernel's ftracetest that notices it, or `none`; absent if it was not tried.
     #[serde(default)]
     pub ftracetest: Option<String>,
+    /// Whether `cargo xtask mutants --explore` finds it; absent if it was not tried.
+    #[serde(default)]
+    pub explore: Option<Explored>,
     /// Why no scenario notices it.
     #[serde(default)]
     pub unnoticed: Option<String>,
@@ -37,6 +40,16 @@ pub struct Mutant {
     pub before: String,
     /// The text that takes its place.
     pub after: String,
+}
+
+/// Whether exploring finds a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Explored {
+    /// Within ten minutes.
+    Found,
+    /// Not within ten minutes.
+    None,
 }
 
 impl Mutant {

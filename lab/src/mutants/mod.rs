@@ -6,7 +6,7 @@ mod list;
 mod page;
 mod trial;
 
-pub use list::{Mutant, load};
+pub use list::{Explored, Mutant, load};
 pub use page::page;
 pub use trial::{Outcome, Trials};
 

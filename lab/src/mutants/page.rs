@@ -1,6 +1,6 @@
 //! The list as a page of documentation.
 
-use super::list::Mutant;
+use super::list::{Explored, Mutant};
 use std::fmt::Write as _;
 
 /// Describes what the tables show.
@@ -27,13 +27,21 @@ pub fn page(mutants: &[Mutant]) -> String {
          first because none of its cases runs their lines, so the share says nothing of the others.",
         tried.len(),
     );
+    let tried: Vec<Explored> = mutants.iter().filter_map(|mutant| mutant.explore).collect();
+    let found = tried.iter().filter(|outcome| **outcome == Explored::Found).count();
+    let _ = writeln!(
+        page,
+        "\n[Exploring](explore.md) finds {found} of the {} that were tried so far, each within ten minutes and \
+         without a scenario (`cargo xtask mutants --explore 10`).",
+        tried.len(),
+    );
     for area in mutants.chunk_by(|a, b| a.area == b.area) {
         let name = area.first().map_or("", |mutant| &mutant.area);
         let _ = writeln!(
             page,
-            "\n## {name}\n\n| defect | file | what it breaks | noticed by | in ftracetest by |\n|---|---|---|---|---|"
+            "\n## {name}\n\n| defect | file | what it breaks | noticed by | in ftracetest by | exploring |\n|---|---|---|---|---|---|"
         );
-        for Mutant { name, file, breaks, scenario, ftracetest, unnoticed, .. } in area {
+        for Mutant { name, file, breaks, scenario, ftracetest, unnoticed, explore, .. } in area {
             let by = match (scenario, unnoticed) {
                 (Some(scenario), _) => format!("`{scenario}`"),
                 (None, reason) => format!("nothing: {}", reason.as_deref().unwrap_or_default()),
@@ -43,8 +51,13 @@ pub fn page(mutants: &[Mutant]) -> String {
                 Some(case) => format!("`{case}`"),
                 None => String::new(),
             };
+            let explored = match explore {
+                Some(Explored::Found) => "finds it",
+                Some(Explored::None) => "does not",
+                None => "",
+            };
             let (breaks, by) = (cell(breaks), cell(&by));
-            let _ = writeln!(page, "| `{name}` | `{file}` | {breaks} | {by} | {selftest} |");
+            let _ = writeln!(page, "| `{name}` | `{file}` | {breaks} | {by} | {selftest} | {explored} |");
         }
     }
     page

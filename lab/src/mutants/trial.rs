@@ -4,6 +4,7 @@ use super::list::Mutant;
 use crate::{
     context::Lab,
     coverage::Affected,
+    explore::{Hunt, Limits},
     host::{interrupt, outage::is_outage},
     kernel::{self, Kernel, WorkingCopy},
     results::{ScenarioResult, Status},
@@ -75,6 +76,35 @@ impl<'a> Trials<'a> {
         if scenarios.is_empty() {
             return Ok(Outcome::Unnoticed);
         }
+        self.on_kernel_with(mutant, |trials, kernel| trials.noticed(mutant, &scenarios, kernel))
+    }
+
+    /// Explores a kernel with one mutant until something is found or the time is over. What is found must pass
+    /// without the defect.
+    pub fn explore(&mut self, mutant: &Mutant, (seed, limits): (u64, Limits)) -> Result<Outcome> {
+        self.on_kernel_with(mutant, |trials, kernel| {
+            let place = trials.place_of(mutant)?;
+            fs::create_dir_all(&place)?;
+            trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
+            let hunt = Hunt::new(&trials.prepared, &place, (seed, Limits { first: true, ..limits }), |_| {})?;
+            for finding in hunt.run()?.0 {
+                let scenario = Scenario::load(&finding.file.path)?;
+                let base = trials.base.clone();
+                let ran = trials.run(&base, vec![(finding.file.clone(), scenario)])?;
+                if ran.iter().all(|result| result.status.is_good()) {
+                    return Ok(Outcome::Noticed { scenario: finding.file.name, reason: finding.reason });
+                }
+            }
+            Ok(Outcome::Unnoticed)
+        })
+    }
+
+    /// Builds the kernel with a mutant, and does something with it.
+    fn on_kernel_with(
+        &mut self,
+        mutant: &Mutant,
+        then: impl FnOnce(&mut Self, &Kernel) -> Result<Outcome>,
+    ) -> Result<Outcome> {
         let text = self.copy.original(&mutant.file)?;
         let Some(text) = mutant.put_into(&text) else { return Ok(Outcome::Stale) };
         self.copy.change(&mutant.file, &text)?;
@@ -87,9 +117,18 @@ impl<'a> Trials<'a> {
                 return Ok(Outcome::NotBuilt { reason });
             }
         };
-        let noticed = self.noticed(mutant, &scenarios, &kernel);
+        let outcome = then(self, &kernel);
         self.copy.restore()?;
-        noticed
+        outcome
+    }
+
+    /// Returns the directory of the results of a mutant, without earlier ones.
+    fn place_of(&mut self, mutant: &Mutant) -> Result<PathBuf> {
+        self.options.results = self.results.join(&mutant.name);
+        if self.options.results.exists() {
+            fs::remove_dir_all(&self.options.results)?;
+        }
+        Ok(self.options.results.clone())
     }
 
     /// Runs the scenario that should notice it, then those of the same area, then all others, cheap ones first.
@@ -99,10 +138,7 @@ impl<'a> Trials<'a> {
         scenarios: &[(ScenarioFile, Scenario)],
         kernel: &Kernel,
     ) -> Result<Outcome> {
-        self.options.results = self.results.join(&mutant.name);
-        if self.options.results.exists() {
-            fs::remove_dir_all(&self.options.results)?;
-        }
+        self.place_of(mutant)?;
         let expected = mutant.scenario.as_deref().unwrap_or_default();
         let area = expected.split('/').next().unwrap_or_default();
         let turn = |file: &ScenarioFile, scenario: &Scenario| match file.name.as_str() {

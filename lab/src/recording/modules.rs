@@ -190,6 +190,7 @@ impl<'a> Modules<'a> {
             in_a_process(traced, &Request::UnloadModule { name: name.clone() }, &what, step.errno)?;
         if failures.is_empty() && step.errno.is_none() {
             self.end(&name, traced.link.machine.noted());
+            self.text.iter_mut().for_each(|text| text.remove_module(&name));
         }
         Ok(failures)
     }

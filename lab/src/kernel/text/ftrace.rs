@@ -4,8 +4,14 @@
 use super::{Binary, INSTRUCTION, Symbol, layout::Structure};
 use crate::arm64;
 use anyhow::{Context, Result, bail};
+use fs_err as fs;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
 
 /// The patch site of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +53,18 @@ impl RecordLayout {
     /// # Errors
     /// pahole fails, or the structures differ from those of 5.10 to 7.3.
     pub(crate) fn of(vmlinux: &Path) -> Result<RecordLayout> {
+        // pahole takes longer than everything else that a step does.
+        static READ: Mutex<BTreeMap<(PathBuf, SystemTime), RecordLayout>> = Mutex::new(BTreeMap::new());
+        let key = (vmlinux.to_owned(), fs::metadata(vmlinux)?.modified()?);
+        if let Some(layout) = READ.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(*layout);
+        }
         let structure = |name: &str| Structure::of(vmlinux, name);
         let (page, record) = (structure("ftrace_page")?, structure("dyn_ftrace")?);
-        RecordLayout::in_structures(&page, &record, &structure("ftrace_ops")?)
-            .with_context(|| format!("`{}` has unknown records of ftrace", vmlinux.display()))
+        let layout = RecordLayout::in_structures(&page, &record, &structure("ftrace_ops")?)
+            .with_context(|| format!("`{}` has unknown records of ftrace", vmlinux.display()))?;
+        READ.lock().unwrap_or_else(PoisonError::into_inner).insert(key, layout);
+        Ok(layout)
     }
 
     fn in_structures(page: &Structure, record: &Structure, ops: &Structure) -> Option<RecordLayout> {

@@ -31,7 +31,8 @@ pub(super) fn instructions(
     for ((start, length), reply) in spans.into_iter().zip(replies) {
         let Reply::Data(data) = reply else { continue };
         let end = start + length;
-        for address in addresses.iter().filter(|address| (start..end).contains(address)) {
+        let first = addresses.partition_point(|address| *address < start);
+        for address in addresses[first..].iter().take_while(|address| **address < end) {
             let at = (address - start) as usize;
             if let Some(bytes) = data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()) {
                 words.insert(*address, u32::from_le_bytes(bytes));

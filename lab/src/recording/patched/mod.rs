@@ -34,6 +34,9 @@ const SHOWN_MAX: usize = 4;
 /// The file of debugfs with a line per kprobe: address, kind, symbol.
 const KPROBES: &str = "/sys/kernel/debug/kprobes/list";
 
+/// 0 while all kprobes are disarmed, which the list does not say.
+const ALL_ARMED: &str = "/sys/kernel/debug/kprobes/enabled";
+
 /// The code of the guest, for the text steps of a scenario.
 pub(super) struct TextReader {
     vmlinux: PathBuf,
@@ -101,6 +104,11 @@ impl TextReader {
         }
         self.texts.add(loaded);
         self.remember(link)
+    }
+
+    /// Forgets the code of a module that was unloaded.
+    pub(super) fn remove_module(&mut self, module: &str) {
+        self.texts.remove(module);
     }
 
     /// Runs a text step: reads its instructions, keeps and compares them.
@@ -218,12 +226,19 @@ impl TextReader {
 
 /// Returns the addresses of all kprobes, and whether each is armed.
 fn kprobes(link: &mut Link<'_>) -> Result<BTreeMap<u64, bool>, Death> {
-    let list = link.files(&[KPROBES.to_owned()])?.remove(KPROBES).unwrap_or_default();
+    let mut files = link.files(&[KPROBES.to_owned(), ALL_ARMED.to_owned()])?;
+    let list = files.remove(KPROBES).unwrap_or_default();
+    let all_armed = files.remove(ALL_ARMED).is_none_or(|text| text.trim() != "0");
     let kprobe = |line: &str| {
         let address = u64::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
-        Some((address, !line.contains("[DISABLED]")))
+        Some((address, all_armed && !line.contains("[DISABLED]")))
     };
-    Ok(list.lines().filter_map(kprobe).collect())
+    let mut kprobes = BTreeMap::new();
+    for (address, is_armed) in list.lines().filter_map(kprobe) {
+        // Of several at one address, one that is enabled suffices.
+        *kprobes.entry(address).or_default() |= is_armed;
+    }
+    Ok(kprobes)
 }
 
 /// Checks that the running kernel has the jump entries of its vmlinux. Otherwise vmlinux does not describe

@@ -74,6 +74,11 @@ impl KernelText {
         self.modules.push(module);
     }
 
+    /// Removes a module, if it is loaded.
+    pub(super) fn remove(&mut self, module: &str) {
+        self.modules.retain(|other| other.name != module);
+    }
+
     pub(super) fn kernel_jumps(&self) -> &[JumpEntry] {
         &self.jumps
     }

@@ -1,0 +1,58 @@
+//! Random choices within a sequence.
+
+use super::{
+    names::{Event, Named, Place, Sequence},
+    state::Model,
+};
+use fastrand::Rng;
+
+/// The numbers of events, instances and hooks of a sequence. Few, so that they meet.
+const EVENTS: u8 = 2;
+const INSTANCES: u8 = 2;
+const HOOKS: u8 = 3;
+
+/// Random choices in a state.
+pub(super) struct Draw<'a> {
+    pub(super) random: &'a mut Rng,
+    pub(super) sequence: Sequence,
+    pub(super) model: &'a Model,
+}
+
+impl Draw<'_> {
+    /// One of several.
+    pub(super) fn one<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.random.usize(..all.len())]
+    }
+
+    /// True twice as often as false, so that there is something to undo.
+    pub(super) fn on(&mut self) -> bool {
+        self.random.u8(..3) > 0
+    }
+
+    /// True once in `often` times.
+    pub(super) fn rarely(&mut self, often: u8) -> bool {
+        self.random.u8(..often) == 0
+    }
+
+    /// An event of the sequence, which may exist or not.
+    pub(super) fn event(&mut self) -> Event {
+        Event { sequence: self.sequence, number: self.random.u8(..EVENTS) }
+    }
+
+    /// A name for an instance.
+    pub(super) fn instance(&mut self) -> Named {
+        Named { sequence: self.sequence, number: self.random.u8(..INSTANCES) }
+    }
+
+    /// A name for a hook.
+    pub(super) fn hook(&mut self) -> Named {
+        Named { sequence: self.sequence, number: self.random.u8(..HOOKS) }
+    }
+
+    /// A place that exists, or sometimes one that does not.
+    pub(super) fn place(&mut self) -> Place {
+        let instance = self.instance();
+        let chosen = self.model.has_instance(instance) || self.rarely(20);
+        (chosen && self.random.bool()).then_some(instance)
+    }
+}

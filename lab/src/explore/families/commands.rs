@@ -1,0 +1,158 @@
+//! Commands in `set_ftrace_filter`: what a call of a function does.
+
+use super::{
+    Family,
+    triggers::{Action, action_text},
+};
+use crate::explore::{
+    draw::Draw,
+    names::{Event, FUNCTIONS, Function, Place, path, read_lines, write},
+    state::{Errno, Model, User},
+};
+use serde::{Deserialize, Serialize};
+
+/// What all commands of one ftrace_ops have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) struct Command {
+    /// What it does.
+    pub(in crate::explore) action: Action,
+    /// Whether it has a count.
+    pub(in crate::explore) is_counted: bool,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Commands {
+    /// Adds a command, with an event if it concerns one, and a count.
+    Add(Place, Function, Command, Event, u32),
+    /// Removes it.
+    Remove(Place, Function, Command, Event),
+}
+
+impl Commands {
+    fn parts(self) -> (Place, Function, Command, Event) {
+        match self {
+            Commands::Add(place, function, command, event, _)
+            | Commands::Remove(place, function, command, event) => (place, function, command, event),
+        }
+    }
+}
+
+impl Family for Commands {
+    const WEIGHT: usize = 4;
+
+    fn draw(draw: &mut Draw<'_>) -> Commands {
+        let actions =
+            [Action::On, Action::Off, Action::Snapshot, Action::Stack, Action::Enable, Action::Disable];
+        let command = Command { action: draw.one(&actions), is_counted: draw.random.bool() };
+        let (place, function, event) = (draw.place(), draw.one(&FUNCTIONS), draw.event());
+        match draw.on() {
+            true => Commands::Add(place, function, command, event, draw.random.u32(1..4)),
+            false => Commands::Remove(place, function, command, event),
+        }
+    }
+
+    /// The snapshot of the top level lacks what was drained.
+    fn knows(&self, _: &Model) -> bool {
+        let (place, _, command, _) = self.parts();
+        place.is_some() || command.action != Action::Snapshot
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        let (place, function, command, event) = self.parts();
+        let target = command.action.has_event().then_some(event);
+        model.place(place)?;
+        if let Some(event) = target {
+            model.file(place, event).map_err(|_| "EINVAL")?;
+        }
+        let key = (place, command, function);
+        let user = User::Commands(place, command);
+        let Commands::Add(.., count) = *self else {
+            let (target, _) = model.commands.remove(&key).ok_or(match model.order.contains(&user) {
+                true => "EINVAL",
+                false => "ENODEV",
+            })?;
+            model.forget_commands();
+            return match target {
+                Some(event) => model.arm(place, event, |file| file.need_no_longer()),
+                None => Ok(()),
+            };
+        };
+        if command.action == Action::Snapshot {
+            model.place(place)?.allocate();
+        }
+        if model.commands.contains_key(&key) {
+            // Enabled, and restored again.
+            return match target {
+                Some(event) => model.arm(place, event, |file| {
+                    file.need();
+                    file.need_no_longer();
+                }),
+                None => Ok(()),
+            }
+            .and(Err("EINVAL"));
+        }
+        model.commands.insert(key, (target, count));
+        if !model.order.contains(&user) {
+            model.order.insert(0, user);
+        }
+        target.map_or(Ok(()), |event| model.arm(place, event, |file| file.need()))
+    }
+
+    fn step(&self, _: &Model) -> String {
+        let (place, function, command, event) = self.parts();
+        let (not, count) = match self {
+            Commands::Add(.., count) => ("", *count),
+            Commands::Remove(..) => ("!", 0),
+        };
+        let count = if command.is_counted { format!(":{count}") } else { String::new() };
+        let text = format!("{not}{}:{}{count}", function.symbol(), action_text(command.action, event));
+        write(&path(place, "set_ftrace_filter"), &text, true)
+    }
+
+    fn look(model: &Model) -> Vec<String> {
+        let mut steps = Vec::new();
+        for (place, at) in &model.tracing {
+            let mut lines: Vec<String> =
+                at.filter.iter().map(|function| function.symbol().to_owned()).collect();
+            let all = "#### all functions enabled ####".to_owned();
+            lines.extend(at.filter.is_empty().then_some(all));
+            let here = model.commands.iter().filter(|((other, ..), _)| other == place);
+            for ((_, command, function), (event, count)) in here {
+                let action = match event {
+                    Some(event) => action_text(command.action, *event),
+                    None => command.action.name().to_owned(),
+                };
+                let count =
+                    if command.is_counted { format!("count={count}") } else { "unlimited".to_owned() };
+                lines.push(format!("{}:{action}:{count}", function.symbol()));
+            }
+            let lines: Vec<String> = lines.iter().map(|line| regex::escape(line)).collect();
+            let any = format!("(?:(?:{})\n){{{}}}", lines.join("|"), lines.len());
+            steps.push(read_lines(&path(*place, "set_ftrace_filter"), &[any]));
+        }
+        steps
+    }
+
+    fn tear_down(model: &Model) -> Vec<Commands> {
+        let removal = |(place, command, function): &(Place, Command, Function), event: Option<Event>| {
+            // Of a command without an event, none is written.
+            let event = event.unwrap_or(Event { sequence: Default::default(), number: 0 });
+            Commands::Remove(*place, *function, *command, event)
+        };
+        model.commands.iter().map(|(key, (event, _))| removal(key, *event)).collect()
+    }
+}
+
+impl Model {
+    /// Drops the users of which no command is left.
+    pub(in crate::explore) fn forget_commands(&mut self) {
+        let commands = &self.commands;
+        self.order.retain(|user| match user {
+            User::Commands(place, command) => {
+                commands.keys().any(|(other, kind, _)| other == place && kind == command)
+            }
+            _ => true,
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! Tracing instances: made and removed while in use, with their buffers, clocks, options and snapshots.
+
+use super::{Family, commands::Command};
+use crate::explore::{
+    draw::Draw,
+    names::{Event, Function, Named, Place, path, switch, write},
+    state::{Errno, EventFile, Model, Tracing, User},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, mem};
+
+/// The clocks.
+const CLOCKS: [&str; 4] = ["local", "global", "mono", "boot"];
+
+/// The sizes, in KiB per CPU.
+const SIZES: [u32; 4] = [64, 100, 513, 1408];
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Instances {
+    /// Makes an instance.
+    Make(Named),
+    /// Removes an instance.
+    Remove(Named),
+    /// Turns recording on or off.
+    Record(Place, bool),
+    /// Clears the buffer of an instance.
+    Clear(Named),
+    /// Writes a marker to an instance.
+    Mark(Named),
+    /// Frees, takes or clears the snapshot of an instance: 0, 1 or 2.
+    Snapshot(Named, u8),
+    /// Sets the size of an instance's buffers.
+    Resize(Named, u32),
+    /// Sets the clock of an instance, by its number.
+    Clock(Named, u8),
+    /// Sets whether an instance records a stack after each event.
+    Stacks(Named, bool),
+}
+
+impl Family for Instances {
+    const WEIGHT: usize = 6;
+
+    fn draw(draw: &mut Draw<'_>) -> Instances {
+        let (name, on) = (draw.instance(), draw.on());
+        let rest = [
+            Instances::Clear(name),
+            Instances::Mark(name),
+            Instances::Snapshot(name, draw.one(&[0, 1, 1, 2])),
+            Instances::Resize(name, draw.one(&SIZES)),
+            Instances::Clock(name, draw.one(&[0, 1, 2, 3])),
+            Instances::Stacks(name, on),
+            Instances::Record(draw.place(), !on),
+            Instances::Record(Some(name), !on),
+        ];
+        match draw.random.u8(..5) {
+            0 | 1 if on => Instances::Make(name),
+            0 | 1 => Instances::Remove(name),
+            _ => draw.one(&rest),
+        }
+    }
+
+    fn knows(&self, model: &Model) -> bool {
+        match self {
+            // The agent's mkdir accepts what exists, and the step that removes has no errno.
+            Instances::Make(name) => !model.has_instance(*name),
+            Instances::Remove(name) => model.has_instance(*name),
+            Instances::Clear(_) | Instances::Clock(..) | Instances::Snapshot(_, 2) => model.can_clear(true),
+            _ => true,
+        }
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        match *self {
+            Instances::Make(name) => {
+                model.tracing.insert(Some(name), Tracing::new());
+                let events: BTreeSet<Event> = model.lines.iter().map(|line| line.event).collect();
+                let files = events.into_iter().map(|event| ((event, Some(name)), EventFile::new()));
+                model.files.extend(files);
+            }
+            Instances::Remove(name) => model.remove_instance(Some(name))?,
+            Instances::Record(place, on) => model.place(place)?.buffer.records = on,
+            Instances::Clear(name) => *model.place(Some(name))?.buffer.entries = 0,
+            Instances::Mark(name) => {
+                let at = model.place(Some(name))?;
+                if !at.buffer.records {
+                    return Err("EBADF");
+                }
+                *at.buffer.entries += 1;
+            }
+            Instances::Snapshot(name, what) => {
+                let at = model.place(Some(name))?;
+                match what {
+                    0 => at.snapshot = None,
+                    1 => {
+                        at.allocate();
+                        at.swap();
+                    }
+                    _ => at.snapshot.iter_mut().for_each(|buffer| *buffer.entries = 0),
+                }
+            }
+            Instances::Resize(name, size) => model.place(Some(name))?.size = Some(size),
+            Instances::Clock(name, clock) => {
+                let at = model.place(Some(name))?;
+                at.clock = clock;
+                at.clear();
+            }
+            Instances::Stacks(name, on) => model.place(Some(name))?.stacks = on,
+        }
+        Ok(())
+    }
+
+    fn step(&self, _: &Model) -> String {
+        let to = |name: Named, file: &str, text: &str| write(&path(Some(name), file), text, false);
+        match *self {
+            Instances::Make(name) => format!("mkdir: \"instances/{name}\""),
+            Instances::Remove(name) => format!("sh: \"rmdir /sys/kernel/tracing/instances/{name}\""),
+            Instances::Record(place, on) => write(&path(place, "tracing_on"), switch(on), false),
+            Instances::Clear(name) => to(name, "trace", ""),
+            Instances::Mark(name) => to(name, "trace_marker", "marked"),
+            Instances::Snapshot(name, what) => to(name, "snapshot", &what.to_string()),
+            Instances::Resize(name, size) => to(name, "buffer_size_kb", &size.to_string()),
+            Instances::Clock(name, clock) => to(name, "trace_clock", CLOCKS[usize::from(clock)]),
+            Instances::Stacks(name, on) => to(name, "options/stacktrace", switch(on)),
+        }
+    }
+
+    fn look(model: &Model) -> Vec<String> {
+        let mut steps = Vec::new();
+        for (place, at) in &model.tracing {
+            let read = |file: &str, check: &str, text: &str| {
+                format!("read: {:?}, text: {{ {check}: {text:?} }}", path(*place, file))
+            };
+            steps.push(read("tracing_on", "equal", switch(at.buffer.records)));
+            if place.is_none() {
+                continue;
+            }
+            let entries = |entries: u64| format!("entries-in-buffer/entries-written: {entries}/{entries} ");
+            steps.push(read("trace", "contains", &entries(*at.buffer.entries)));
+            steps.push(match at.snapshot.as_ref().map(|buffer| *buffer.entries) {
+                None => read("snapshot", "contains", "Snapshot is freed"),
+                Some(0) => read("snapshot", "contains", "Snapshot is allocated"),
+                Some(count) => read("snapshot", "contains", &entries(count)),
+            });
+            steps.extend(at.size.map(|size| read("buffer_size_kb", "matches", &sizes(size))));
+            steps.push(read("trace_clock", "contains", &format!("[{}]", CLOCKS[usize::from(at.clock)])));
+        }
+        steps
+    }
+
+    fn tear_down(model: &Model) -> Vec<Instances> {
+        let off = model.tracing[&None].buffer.records;
+        let on = (!off).then_some(Instances::Record(None, true));
+        on.into_iter().chain(model.instances().map(|(name, _)| Instances::Remove(name))).collect()
+    }
+}
+
+/// What a size becomes: since 6.12.117 at the latest it is that of whole pages, each with a header, and of at least two.
+fn sizes(size: u32) -> String {
+    let rounded = |page: u32| {
+        let data = page - 16;
+        (size << 10).div_ceil(data).max(2) * data >> 10
+    };
+    format!(r"\A({size}|{}|{})\n\z", rounded(4 << 10), rounded(64 << 10))
+}
+
+impl Tracing {
+    /// Takes a snapshot, which must be allocated. The buffer in use and that of the snapshot change places.
+    pub(in crate::explore) fn swap(&mut self) {
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.records = self.buffer.records;
+            mem::swap(snapshot, &mut self.buffer);
+        }
+    }
+}
+
+impl Model {
+    /// Returns whether it is known what emptying a buffer leaves: while a CPU is off, its part stays.
+    pub(in crate::explore) fn can_clear(&self, clears: bool) -> bool {
+        !(clears && self.cpu_off)
+    }
+
+    /// Removes an instance with all that is set in it.
+    fn remove_instance(&mut self, place: Place) -> Result<(), Errno> {
+        self.place(place)?;
+        let events: Vec<Event> =
+            self.files.keys().filter(|(_, at)| *at == place).map(|(event, _)| *event).collect();
+        for event in events {
+            self.arm(place, event, |file| *file = EventFile::new())?;
+            self.files.remove(&(event, place));
+        }
+        self.commands.retain(|(at, _, _): &(Place, Command, Function), _| *at != place);
+        self.order.retain(|user| *user != User::Tracer(place));
+        self.forget_commands();
+        self.tracing.remove(&place);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The families of operations. Each has its own file; one row of the table below adds it.
+
+pub(super) mod commands;
+mod cpus;
+mod events;
+pub(super) mod functions;
+pub(super) mod hooks;
+mod instances;
+pub(super) mod keys;
+mod pids;
+pub(super) mod probes;
+mod switches;
+pub(super) mod triggers;
+mod workload;
+
+use super::{
+    draw::Draw,
+    state::{Errno, Model},
+};
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::{
+    commands::Commands, cpus::Cpus, events::Events, functions::Functions, hooks::Hooks, instances::Instances,
+    keys::KeyChange, pids::Pids, probes::Probes, switches::Switches, triggers::Triggers, workload::Workload,
+};
+
+/// Operations that belong together.
+pub(super) trait Family: Sized {
+    /// How often one is drawn, in relation to the others.
+    const WEIGHT: usize;
+
+    /// Whether every sequence may have them. Of the other families, each sequence has some only.
+    const ALWAYS: bool = false;
+
+    /// Returns a random operation. The model need not know it.
+    fn draw(draw: &mut Draw<'_>) -> Self;
+
+    /// Returns whether the model knows what the operation does in this state.
+    fn knows(&self, _model: &Model) -> bool {
+        true
+    }
+
+    /// Applies the operation.
+    ///
+    /// # Errors
+    /// Returns the errno that the kernel must return.
+    fn apply(&self, model: &mut Model) -> Result<(), Errno>;
+
+    /// Returns the step that does it, without its errno.
+    fn step(&self, model: &Model) -> String;
+
+    /// Returns the steps that compare what the kernel shows with the model.
+    fn look(_model: &Model) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the operations that remove what there is, so that the later families of the table can.
+    fn tear_down(_model: &Model) -> Vec<Self> {
+        Vec::new()
+    }
+}
+
+/// A family's row in the table.
+pub(super) struct Row {
+    /// See [`Family::WEIGHT`].
+    pub(super) weight: usize,
+    /// See [`Family::ALWAYS`].
+    pub(super) always: bool,
+    /// See [`Family::draw`].
+    pub(super) draw: fn(&mut Draw<'_>) -> Operation,
+    /// See [`Family::look`].
+    pub(super) look: fn(&Model) -> Vec<String>,
+    /// See [`Family::tear_down`].
+    pub(super) tear_down: fn(&Model) -> Vec<Operation>,
+}
+
+macro_rules! families {
+    ($($(#[$doc:meta])* $family:ident($operation:ty),)*) => {
+        /// One operation.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub(super) enum Operation {
+            $($(#[$doc])* $family($operation),)*
+            /// Compares all that the kernel shows with the model.
+            Look,
+        }
+
+        impl Operation {
+            /// See [`Family::knows`].
+            pub(super) fn is_known(&self, model: &Model) -> bool {
+                match self {
+                    $(Operation::$family(operation) => operation.knows(model),)*
+                    Operation::Look => true,
+                }
+            }
+
+            /// See [`Family::apply`].
+            pub(super) fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+                match self {
+                    $(Operation::$family(operation) => operation.apply(model),)*
+                    Operation::Look => Ok(()),
+                }
+            }
+
+            /// Returns the steps that do it, without an errno.
+            pub(super) fn steps(&self, model: &Model) -> Vec<String> {
+                match self {
+                    $(Operation::$family(operation) => vec![operation.step(model)],)*
+                    Operation::Look => ROWS.iter().flat_map(|row| (row.look)(model)).collect(),
+                }
+            }
+        }
+
+        /// All families, in an order in which what they made can be removed.
+        pub(super) const ROWS: &[Row] = &[$(Row {
+            weight: <$operation>::WEIGHT,
+            always: <$operation>::ALWAYS,
+            draw: |draw| Operation::$family(<$operation>::draw(draw)),
+            look: <$operation>::look,
+            tear_down: |model| {
+                <$operation>::tear_down(model).into_iter().map(Operation::$family).collect()
+            },
+        },)*];
+    };
+}
+
+families! {
+    /// All kprobes disarmed, ftrace off.
+    Switches(Switches),
+    /// CPUs taken off and on.
+    Cpus(Cpus),
+    /// The function tracer and its filter.
+    Functions(Functions),
+    /// Commands in `set_ftrace_filter`.
+    Commands(Commands),
+    /// Which processes are traced.
+    Pids(Pids),
+    /// Hooks.
+    Hooks(Hooks),
+    /// Triggers of events.
+    Triggers(Triggers),
+    /// Events enabled, disabled and filtered.
+    Events(Events),
+    /// Tracing instances.
+    Instances(Instances),
+    /// Probe events.
+    Probes(Probes),
+    /// Static keys, and the module that has them.
+    Keys(KeyChange),
+    /// What causes events.
+    Workload(Workload),
+}
+
+/// Returns the operations that remove all that there is, in an order that the kernel accepts.
+pub(super) fn tear_down(model: &Model) -> Vec<Operation> {
+    ROWS.iter().flat_map(|row| (row.tear_down)(model)).collect()
+}

@@ -1,0 +1,379 @@
+//! Probe events of all kinds: defined, extended by probes, and removed.
+
+use super::Family;
+use crate::explore::{
+    draw::Draw,
+    names::{Event, FUNCTIONS, Function, PROGRAM, USER_FUNCTIONS, read_lines, write},
+    state::{Aside, Errno, EventFile, Facts, Line, Model, User},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A kind of probe event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Kind {
+    /// `p:`
+    Kprobe,
+    /// `r:`
+    Kretprobe,
+    /// `f:`, at the entry.
+    Fprobe,
+    /// `f:`, at the return.
+    Fexit,
+    /// `p:` in a program.
+    Uprobe,
+    /// `r:` in a program.
+    Uretprobe,
+}
+
+impl Kind {
+    /// Returns whether a BRK in the function's text serves it.
+    pub(in crate::explore) fn is_kprobe(self) -> bool {
+        matches!(self, Kind::Kprobe | Kind::Kretprobe)
+    }
+
+    /// Returns whether it uses ftrace.
+    pub(in crate::explore) fn is_fprobe(self) -> bool {
+        matches!(self, Kind::Fprobe | Kind::Fexit)
+    }
+
+    /// Returns whether it is in a program.
+    pub(in crate::explore) fn is_user(self) -> bool {
+        matches!(self, Kind::Uprobe | Kind::Uretprobe)
+    }
+
+    /// Returns whether it is hit when the function returns.
+    pub(in crate::explore) fn is_return(self) -> bool {
+        matches!(self, Kind::Kretprobe | Kind::Fexit | Kind::Uretprobe)
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Kind::Kprobe | Kind::Uprobe => 'p',
+            Kind::Kretprobe | Kind::Uretprobe => 'r',
+            Kind::Fprobe | Kind::Fexit => 'f',
+        }
+    }
+}
+
+/// The fetch arguments of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Arguments {
+    /// None.
+    None,
+    /// `value`, something that the call has.
+    Own,
+    /// `value`, a number.
+    Immediate,
+}
+
+/// A probe: what one line of `dynamic_events` defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) struct Probe {
+    /// Its kind.
+    pub(in crate::explore) kind: Kind,
+    /// The probed function.
+    pub(in crate::explore) function: Function,
+    /// What it records.
+    pub(in crate::explore) arguments: Arguments,
+}
+
+impl Probe {
+    /// Returns whether its records have a `value`.
+    pub(in crate::explore) fn has_value(self) -> bool {
+        self.arguments != Arguments::None
+    }
+
+    /// The fetch argument as written; empty if there is none.
+    fn fetched(self) -> &'static str {
+        match (self.arguments, self.kind.is_return(), self.function) {
+            (Arguments::None, ..) => "",
+            (Arguments::Immediate, ..) => " value=\\3:u64",
+            (Arguments::Own, true, _) => " value=$retval:u64",
+            (Arguments::Own, false, Function::Write) => " value=+u0($arg2):u64",
+            // Its arguments are a kiocb and an iov_iter.
+            (Arguments::Own, false, Function::Read) => " value=\\9:u64",
+            (Arguments::Own, false, Function::Main) => " value=%x0:u64",
+            (Arguments::Own, false, Function::Open) => " value=%x1:u64",
+        }
+    }
+
+    /// Returns the value that it records when the workload calls its function; without `value`, zero.
+    pub(in crate::explore) fn value(self, written: u64) -> u64 {
+        match (self.arguments, self.kind.is_return(), self.function) {
+            (Arguments::None, ..) => 0,
+            (Arguments::Immediate, ..) => 3,
+            (Arguments::Own, false, Function::Write) => written,
+            (Arguments::Own, false, Function::Read) => 9,
+            // Both transfer eight bytes.
+            (Arguments::Own, true, Function::Write | Function::Read) => 8,
+            // Its arguments are its name and three numbers; it returns EXIT_SUCCESS.
+            (Arguments::Own, is_return, Function::Main) => {
+                if is_return {
+                    0
+                } else {
+                    4
+                }
+            }
+            // EFD_NONBLOCK, and the first file descriptor that is free.
+            (Arguments::Own, is_return, Function::Open) => {
+                if is_return {
+                    3
+                } else {
+                    0x800
+                }
+            }
+        }
+    }
+
+    /// Returns its place, as written and as listed.
+    fn at(self, facts: &Facts) -> String {
+        if !self.kind.is_user() {
+            let exit = if self.kind == Kind::Fexit { "%return" } else { "" };
+            return format!("{}{exit}", self.function.symbol());
+        }
+        let [main, open] = facts.offsets.unwrap_or_default();
+        let offset = if self.function == Function::Main { main } else { open };
+        format!("/workloads/{PROGRAM}:0x{offset:016x}")
+    }
+
+    /// Returns its place and arguments, as written and as listed.
+    fn text(self, facts: &Facts) -> String {
+        format!("{}{}", self.at(facts), self.fetched())
+    }
+}
+
+/// The files that list probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum List {
+    /// `kprobe_events`: kprobes and kretprobes.
+    Kprobes,
+    /// `uprobe_events`: uprobes and uretprobes.
+    Uprobes,
+    /// `dynamic_events`: all.
+    All,
+}
+
+impl List {
+    fn file(self) -> &'static str {
+        match self {
+            List::Kprobes => "kprobe_events",
+            List::Uprobes => "uprobe_events",
+            List::All => "dynamic_events",
+        }
+    }
+
+    /// Returns whether it lists probes of this kind.
+    fn has(self, kind: Kind) -> bool {
+        match self {
+            List::Kprobes => kind.is_kprobe(),
+            List::Uprobes => kind.is_user(),
+            List::All => true,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Probes {
+    /// Defines an event, or adds a probe to one.
+    Define(Event, Probe),
+    /// Removes an event with all of its probes.
+    Remove(List, Event),
+    /// Removes the probes of an event that are at this function.
+    RemoveAt(Event, Function),
+    /// Removes everything that a file lists.
+    Truncate(List),
+}
+
+impl Family for Probes {
+    const WEIGHT: usize = 11;
+    const ALWAYS: bool = true;
+
+    fn draw(draw: &mut Draw<'_>) -> Probes {
+        let facts = *draw.model.facts;
+        let mut functions = FUNCTIONS.to_vec();
+        functions.extend(facts.offsets.map(|_| USER_FUNCTIONS).into_iter().flatten());
+        let (event, function) = (draw.event(), draw.one(&functions));
+        let list = if facts.offsets.is_some() { List::Uprobes } else { List::Kprobes };
+        let list = draw.one(&[List::Kprobes, list, List::All]);
+        match draw.random.u8(..11) {
+            0 | 1 => Probes::Remove(list, event),
+            2 | 3 => Probes::RemoveAt(event, function),
+            4 => Probes::Truncate(list),
+            _ => Probes::Define(event, draw_probe(draw, function)),
+        }
+    }
+
+    fn knows(&self, model: &Model) -> bool {
+        let known = model.facts.known;
+        match *self {
+            Probes::Define(event, probe) => {
+                let lost = match probe.kind {
+                    kind if kind.is_kprobe() => false,
+                    kind if kind.is_user() => known.uprobe_append,
+                    _ => known.fprobe_append,
+                };
+                !(lost && model.is_armed(event))
+            }
+            Probes::Remove(_, event) | Probes::RemoveAt(event, _) => {
+                let is_user = model.probes(event).any(|line| line.probe.kind.is_user());
+                let lost = known.uprobe_removed && is_user && model.is_armed(event);
+                !lost
+                    && model
+                        .can_clear(model.files.iter().any(|((name, _), file)| *name == event && file.used))
+            }
+            Probes::Truncate(_) => model.can_clear(model.files.values().any(|file| file.used)),
+        }
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        match *self {
+            Probes::Define(event, probe) => model.define(event, probe),
+            Probes::Remove(list, event) => model.remove(event, |line| list.has(line.probe.kind)),
+            Probes::RemoveAt(event, function) => model.remove(event, |line| line.probe.function == function),
+            Probes::Truncate(list) => model.truncate(list),
+        }
+    }
+
+    fn step(&self, model: &Model) -> String {
+        let facts = &model.facts;
+        match *self {
+            Probes::Define(event, probe) => {
+                let letter = probe.kind.letter();
+                write("dynamic_events", &format!("{letter}:{event} {}", probe.text(facts)), true)
+            }
+            Probes::Remove(list, event) => write(list.file(), &format!("-:{event}"), true),
+            Probes::RemoveAt(event, function) => {
+                let kind = if function.is_user() { Kind::Uprobe } else { Kind::Kprobe };
+                let at = Probe { kind, function, arguments: Arguments::None }.at(facts);
+                write("dynamic_events", &format!("-:{event} {at}"), true)
+            }
+            Probes::Truncate(list) => write(list.file(), "", false),
+        }
+    }
+
+    fn look(model: &Model) -> Vec<String> {
+        let lines = |kind: fn(Kind) -> bool, line: &dyn Fn(&Line) -> String| -> Vec<String> {
+            model.lines.iter().filter(|line| kind(line.probe.kind)).map(line).collect()
+        };
+        let listed = |line: &Line| {
+            // Some kernels print the default maxactive of a return probe.
+            let maxactive = match line.probe.kind {
+                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe => "",
+                _ => r"\d*",
+            };
+            let letter = line.probe.kind.letter();
+            format!("{letter}{maxactive}:{} {}\\n", line.event, regex::escape(&line.probe.text(&model.facts)))
+        };
+        let profiled = |line: &Line| format!(r" *e{} +{} +0\n", line.event.number, *line.hits);
+        let counted =
+            |line: &Line| format!(r" *\/workloads\/{PROGRAM} +e{} +{}\n", line.event.number, *line.hits);
+        let mut steps = vec![
+            read_lines("dynamic_events", &lines(|_| true, &listed)),
+            // None was missed.
+            read_lines("kprobe_profile", &lines(Kind::is_kprobe, &profiled)),
+        ];
+        if model.facts.offsets.is_some() {
+            steps.push(read_lines("uprobe_profile", &lines(Kind::is_user, &counted)));
+        }
+        for function in FUNCTIONS {
+            let is = if model.has_brk(function) { "brk 0x4" } else { "original" };
+            steps.push(format!("text: {{ at: {} }}, is: {is}", function.symbol()));
+        }
+        steps
+    }
+
+    fn tear_down(model: &Model) -> Vec<Probes> {
+        Vec::from_iter((!model.lines.is_empty()).then_some(Probes::Truncate(List::All)))
+    }
+}
+
+fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
+    let kinds: &[Kind] = match function.is_user() {
+        true => &[Kind::Uprobe, Kind::Uretprobe],
+        false if draw.model.facts.fprobes => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
+        false => &[Kind::Kprobe, Kind::Kretprobe],
+    };
+    Probe {
+        kind: draw.one(kinds),
+        function,
+        arguments: draw.one(&[Arguments::None, Arguments::Own, Arguments::Own, Arguments::Immediate]),
+    }
+}
+
+impl Model {
+    /// Returns whether a BRK is at the beginning of a function.
+    pub(in crate::explore) fn has_brk(&self, function: Function) -> bool {
+        let here = |line: &&Line| line.probe.kind.is_kprobe() && line.probe.function == function;
+        !self.disarmed && self.lines.iter().filter(here).any(|line| self.is_armed(line.event))
+    }
+
+    fn define(&mut self, event: Event, probe: Probe) -> Result<(), Errno> {
+        let siblings: Vec<Probe> = self.probes(event).map(|line| line.probe).collect();
+        let is_new = siblings.is_empty();
+        let types = |probe: Probe| (probe.kind, probe.has_value());
+        let differs = siblings.iter().any(|other| types(*other) != types(probe));
+        let same = |other: &Probe| {
+            (other.at(&self.facts), other.fetched()) == (probe.at(&self.facts), probe.fetched())
+        };
+        if differs || siblings.iter().any(same) {
+            let lost = self.facts.known.fprobe_errno && probe.kind.is_fprobe();
+            return Err(if lost { "EINVAL" } else { "EEXIST" });
+        }
+        self.lines.push(Line { event, probe, hits: Aside(0) });
+        if is_new {
+            let places: Vec<_> = self.tracing.keys().copied().collect();
+            self.files.extend(places.into_iter().map(|place| ((event, place), EventFile::new())));
+            self.recorded.entry(event).or_default();
+        }
+        Ok(())
+    }
+
+    /// Removes probes as the kernel walks its list: of an enabled event, all but its last one.
+    fn remove(&mut self, event: Event, wanted: impl Fn(&Line) -> bool) -> Result<(), Errno> {
+        if !self.probes(event).any(&wanted) {
+            return Err("ENOENT");
+        }
+        let is_armed = self.is_armed(event);
+        let mut left = self.probes(event).count();
+        let mut refused = false;
+        self.lines.retain(|line| {
+            if line.event != event || !wanted(line) {
+                return true;
+            }
+            refused |= is_armed && left == 1;
+            left -= usize::from(!refused);
+            refused
+        });
+        if refused {
+            return Err("EBUSY");
+        }
+        if left == 0 {
+            self.forget(event);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, list: List) -> Result<(), Errno> {
+        let listed = |line: &&Line| list.has(line.probe.kind);
+        let events: BTreeSet<Event> = self.lines.iter().filter(listed).map(|line| line.event).collect();
+        if events.iter().any(|event| self.is_armed(*event)) {
+            return Err("EBUSY");
+        }
+        self.lines.retain(|line| !events.contains(&line.event));
+        events.into_iter().for_each(|event| self.forget(event));
+        Ok(())
+    }
+
+    /// Drops the files of an event that is gone. The buffers that may have its records are cleared.
+    fn forget(&mut self, event: Event) {
+        for ((name, place), file) in &self.files {
+            if *name == event && file.used {
+                self.tracing.get_mut(place).into_iter().for_each(|at| at.clear());
+            }
+        }
+        self.files.retain(|(name, _), _| *name != event);
+        self.order.retain(|user| *user != User::Uprobes(event));
+    }
+}

@@ -1,0 +1,246 @@
+//! Triggers of events, with counts and filters.
+
+use super::Family;
+use crate::explore::{
+    draw::Draw,
+    filter::Filter,
+    names::{Event, Place, event_path, read_lines, write},
+    state::{Aside, Errno, Model},
+};
+use serde::{Deserialize, Serialize};
+
+/// What a trigger, or a command in `set_ftrace_filter`, does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Action {
+    /// `traceon`
+    On,
+    /// `traceoff`
+    Off,
+    /// `snapshot`
+    Snapshot,
+    /// `stacktrace`
+    Stack,
+    /// `enable_event`
+    Enable,
+    /// `disable_event`
+    Disable,
+    /// `hist`, of triggers only.
+    Histogram,
+}
+
+impl Action {
+    /// Its word.
+    pub(in crate::explore) fn name(self) -> &'static str {
+        match self {
+            Action::On => "traceon",
+            Action::Off => "traceoff",
+            Action::Snapshot => "snapshot",
+            Action::Stack => "stacktrace",
+            Action::Enable => "enable_event",
+            Action::Disable => "disable_event",
+            Action::Histogram => "hist",
+        }
+    }
+
+    /// Returns whether it concerns another event.
+    pub(in crate::explore) fn has_event(self) -> bool {
+        matches!(self, Action::Enable | Action::Disable)
+    }
+
+    /// The one that stands for all of which an event has only one.
+    fn kind(self) -> Action {
+        match self {
+            Action::Off => Action::On,
+            Action::Disable => Action::Enable,
+            other => other,
+        }
+    }
+}
+
+/// The action with its event, as written and as listed.
+pub(in crate::explore) fn action_text(action: Action, event: Event) -> String {
+    match action {
+        Action::Enable | Action::Disable => {
+            format!("{}:{}", action.name(), event.to_string().replace('/', ":"))
+        }
+        Action::Histogram => "hist:keys=common_pid".to_owned(),
+        _ => action.name().to_owned(),
+    }
+}
+
+/// A trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) struct Spec {
+    /// What it does.
+    pub(in crate::explore) action: Action,
+    /// The event that it concerns, if it concerns one.
+    pub(in crate::explore) target: Event,
+    /// How often it acts at most.
+    pub(in crate::explore) count: Option<u32>,
+    /// For which events it acts.
+    pub(in crate::explore) filter: Filter,
+}
+
+/// A trigger that an event has, with what is left of its count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::explore) struct Trigger {
+    /// The trigger.
+    pub(in crate::explore) spec: Spec,
+    /// The hits of a histogram.
+    pub(in crate::explore) hits: Aside<u64>,
+}
+
+impl Spec {
+    /// Returns whether an event cannot have both.
+    fn excludes(self, other: Spec) -> bool {
+        self.action.kind() == other.action.kind() && (!self.action.has_event() || self.target == other.target)
+    }
+
+    /// Returns whether it needs the record of an event.
+    pub(in crate::explore) fn needs_record(self) -> bool {
+        self.filter != Filter::Clear || matches!(self.action, Action::Stack | Action::Histogram)
+    }
+
+    fn line(self) -> String {
+        if self.action == Action::Histogram {
+            return r"hist:keys=common_pid:.* \[active\]\n".to_owned();
+        }
+        let count = self.count.map_or_else(|| "unlimited".to_owned(), |count| format!("count={count}"));
+        let filter = match self.filter {
+            Filter::Clear => String::new(),
+            filter => format!(" if {}", filter.text()),
+        };
+        let text = format!("{}:{count}{filter}", action_text(self.action, self.target));
+        format!("{}\n", regex::escape(&text))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Triggers {
+    /// Adds a trigger.
+    Add(Place, Event, Spec),
+    /// Removes it.
+    Remove(Place, Event, Spec),
+}
+
+impl Triggers {
+    fn parts(self) -> (Place, Event, Spec) {
+        match self {
+            Triggers::Add(place, event, spec) | Triggers::Remove(place, event, spec) => (place, event, spec),
+        }
+    }
+}
+
+impl Family for Triggers {
+    const WEIGHT: usize = 6;
+
+    fn draw(draw: &mut Draw<'_>) -> Triggers {
+        let actions = [
+            Action::On,
+            Action::Off,
+            Action::Snapshot,
+            Action::Stack,
+            Action::Enable,
+            Action::Disable,
+            Action::Histogram,
+            Action::Histogram,
+        ];
+        let action = draw.one(&actions);
+        let is_plain = action == Action::Histogram;
+        let spec = Spec {
+            action,
+            target: draw.event(),
+            count: (!is_plain && draw.random.bool()).then(|| draw.random.u32(1..4)),
+            filter: if is_plain || draw.random.bool() { Filter::Clear } else { Filter::Above },
+        };
+        let (place, event) = (draw.place(), draw.event());
+        if draw.on() { Triggers::Add(place, event, spec) } else { Triggers::Remove(place, event, spec) }
+    }
+
+    /// The snapshot of the top level lacks what was drained.
+    fn knows(&self, _: &Model) -> bool {
+        let (place, _, spec) = self.parts();
+        place.is_some() || spec.action != Action::Snapshot
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        let (place, event, spec) = self.parts();
+        model.file(place, event)?;
+        if spec.action.has_event() {
+            model.file(place, spec.target).map_err(|_| "EINVAL")?;
+        }
+        let targets = |model: &mut Model, spec: Spec, on: bool| match spec.action.has_event() {
+            true if on => model.arm(place, spec.target, |file| file.need()),
+            true => model.arm(place, spec.target, |file| file.need_no_longer()),
+            false => Ok(()),
+        };
+        let file = model.file(place, event)?;
+        let other = file.triggers.iter().position(|trigger| trigger.spec.excludes(spec));
+        if let Triggers::Remove(..) = self {
+            // Nothing happens if there is none; of traceon and traceoff, each removes the other, too.
+            let Some(index) = other else { return Ok(()) };
+            let removed = file.triggers.remove(index);
+            model.arm(place, event, |file| file.need_no_longer())?;
+            return targets(model, removed.spec, false);
+        }
+        if spec.filter != Filter::Clear && !model.has_value(event) {
+            return Err("EINVAL");
+        }
+        if spec.action == Action::Snapshot {
+            model.place(place)?.allocate();
+        }
+        targets(model, spec, true)?;
+        if other.is_some() {
+            targets(model, spec, false)?;
+            return Err("EEXIST");
+        }
+        model.arm(place, event, |file| {
+            file.triggers.insert(0, Trigger { spec, hits: Aside(0) });
+            file.need();
+        })
+    }
+
+    fn step(&self, _: &Model) -> String {
+        let (place, event, spec) = self.parts();
+        let text = action_text(spec.action, spec.target);
+        let text = match self {
+            Triggers::Remove(..) => format!("!{text}"),
+            Triggers::Add(..) => {
+                let count = spec.count.map_or_else(String::new, |count| format!(":{count}"));
+                let filter = match spec.filter {
+                    Filter::Clear => String::new(),
+                    filter => format!(" if {}", filter.text()),
+                };
+                format!("{text}{count}{filter}")
+            }
+        };
+        write(&event_path(place, event, "trigger"), &text, true)
+    }
+
+    fn look(model: &Model) -> Vec<String> {
+        let mut steps = Vec::new();
+        for ((event, place), file) in &model.files {
+            let lines: Vec<String> = file.triggers.iter().map(|trigger| trigger.spec.line()).collect();
+            if !lines.is_empty() {
+                steps.push(read_lines(&event_path(*place, *event, "trigger"), &lines));
+            }
+            let histogram = file.triggers.iter().find(|trigger| trigger.spec.action == Action::Histogram);
+            if let Some(histogram) = histogram {
+                let total = format!(r"^    Hits: {}$", *histogram.hits);
+                let file = event_path(*place, *event, "hist");
+                steps.push(format!("read: {file:?}, text: {{ matches: {total:?} }}"));
+            }
+        }
+        steps
+    }
+
+    fn tear_down(model: &Model) -> Vec<Triggers> {
+        let mut all = Vec::new();
+        for ((event, place), file) in &model.files {
+            let triggers = file.triggers.iter();
+            all.extend(triggers.map(|trigger| Triggers::Remove(*place, *event, trigger.spec)));
+        }
+        all
+    }
+}

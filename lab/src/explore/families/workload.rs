@@ -1,0 +1,305 @@
+//! What the workload causes: each call in order, what its probes, hooks and tracers do, and what is recorded.
+
+use super::{
+    Family,
+    commands::Command,
+    probes::Kind,
+    triggers::{Action, Spec},
+};
+use crate::explore::{
+    draw::Draw,
+    filter::Filter,
+    names::{Event, FUNCTIONS, Function, Place, WORKLOAD, WRITTEN},
+    state::{Errno, Line, Model, User},
+};
+use serde::{Deserialize, Serialize};
+
+/// Runs the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) struct Workload;
+
+impl Family for Workload {
+    const WEIGHT: usize = 4;
+    const ALWAYS: bool = true;
+
+    fn draw(_: &mut Draw<'_>) -> Workload {
+        Workload
+    }
+
+    /// Where fprobes come in between ftrace_ops and each other depends on the kernel.
+    fn knows(&self, model: &Model) -> bool {
+        let acts = |file: &Spec| !matches!(file.action, Action::Histogram | Action::Stack);
+        let mut triggers = model.files.values().flat_map(|file| &file.triggers);
+        let is_ordered = !model.commands.is_empty() || triggers.any(|trigger| acts(&trigger.spec));
+        !(is_ordered && model.lines.iter().any(|line| line.probe.kind.is_fprobe()))
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        model.enter(Function::Main, 0);
+        model.enter(Function::Open, 0);
+        model.leave(Function::Open);
+        for value in WRITTEN {
+            model.enter(Function::Write, value);
+            model.leave(Function::Write);
+        }
+        model.enter(Function::Read, 0);
+        model.leave(Function::Read);
+        model.leave(Function::Main);
+        Ok(())
+    }
+
+    fn step(&self, _: &Model) -> String {
+        format!("workload: {WORKLOAD}, stdout: {{ ends_with: read 7 }}")
+    }
+
+    fn look(model: &Model) -> Vec<String> {
+        let mut steps = Vec::new();
+        let mut is_free = true;
+        for function in FUNCTIONS {
+            let symbol = function.symbol();
+            let (count, may_have_more) = model.ops(function);
+            is_free &= count == 0 && !may_have_more;
+            steps.push(match (count, may_have_more) {
+                (0, false) => format!("enabled_functions: {symbol}, absent: true"),
+                (count, false) => format!("enabled_functions: {symbol}, count: {count}"),
+                (count, true) => {
+                    format!("enabled_functions: {symbol}, count: {{ at_least: {} }}", count.max(1))
+                }
+            });
+        }
+        // All records, also of modules: calls, NOPs, and the literals of call_ops.
+        let is = if is_free { ", is: disabled" } else { "" };
+        steps.push(format!("text: {{ ftrace_site: \"*\" }}{is}"));
+        if is_free {
+            steps.push("read: enabled_functions, text: { equal: \"\" }".to_owned());
+        }
+        steps
+    }
+}
+
+impl Model {
+    /// Returns the number of ftrace_ops that a function has, and whether there may be more of fprobes.
+    fn ops(&self, function: Function) -> (u64, bool) {
+        if self.ftrace_off {
+            return (0, false);
+        }
+        let hooks = self.hooks.values().filter(|hook| hook.registered && hook.functions.contains(&function));
+        let users = self.order.iter().filter(|user| match user {
+            User::Tracer(place) => self.tracing[place].filter.contains(&function),
+            User::Commands(place, command) => self.commands.contains_key(&(*place, *command, function)),
+            User::Uprobes(_) => false,
+        });
+        let probed = |line: &Line| {
+            line.probe.kind.is_fprobe() && line.probe.function == function && self.is_armed(line.event)
+        };
+        ((hooks.count() + users.count()) as u64, self.lines.iter().any(probed))
+    }
+
+    /// A call: kprobes, the last one first, then ftrace_ops, the last one first.
+    fn enter(&mut self, function: Function, written: u64) {
+        if function.is_user() {
+            return self.breakpoint(function, Kind::Uprobe);
+        }
+        for index in (0..self.lines.len()).rev() {
+            self.hit(index, Kind::Kprobe, function, written);
+        }
+        if self.ftrace_off {
+            return;
+        }
+        for hook in self.hooks.values_mut().filter(|hook| hook.registered) {
+            *hook.hits += u64::from(hook.functions.contains(&function));
+        }
+        for user in self.order.clone() {
+            match user {
+                User::Tracer(place) => self.trace(place, function),
+                User::Commands(place, command) => self.command(place, command, function),
+                User::Uprobes(_) => {}
+            }
+        }
+        for index in 0..self.lines.len() {
+            self.hit(index, Kind::Fprobe, function, written);
+        }
+    }
+
+    /// The return: return probes, the first one first.
+    fn leave(&mut self, function: Function) {
+        if function.is_user() {
+            return self.breakpoint(function, Kind::Uretprobe);
+        }
+        for kind in [Kind::Fexit, Kind::Kretprobe] {
+            for index in 0..self.lines.len() {
+                self.hit(index, kind, function, 0);
+            }
+        }
+    }
+
+    /// The uprobes of a function, the last registered one first.
+    fn breakpoint(&mut self, function: Function, kind: Kind) {
+        for user in self.order.clone() {
+            for index in 0..self.lines.len() {
+                if user == User::Uprobes(self.lines[index].event) {
+                    self.hit(index, kind, function, 0);
+                }
+            }
+        }
+    }
+
+    /// Hits a probe if it is one of this kind at this function.
+    fn hit(&mut self, index: usize, kind: Kind, function: Function, written: u64) {
+        let Line { event, probe, .. } = self.lines[index];
+        let off = kind.is_kprobe() && self.disarmed || kind.is_fprobe() && self.ftrace_off;
+        if off || (probe.kind, probe.function) != (kind, function) || !self.is_armed(event) {
+            return;
+        }
+        *self.lines[index].hits += 1;
+        let places: Vec<Place> = self.tracing.keys().copied().collect();
+        for place in places {
+            self.event(event, place, probe.value(written));
+        }
+    }
+
+    /// What an event does at one place: `trace_trigger_soft_disabled()` and `trace_event_buffer_commit()`.
+    fn event(&mut self, event: Event, place: Place, value: u64) {
+        let Some(file) = self.files.get(&(event, place)).filter(|file| file.enabled).cloned() else { return };
+        let ignores = self.tracing[&place].ignores;
+        let conditional = file.triggers.iter().any(|trigger| trigger.spec.needs_record());
+        if !conditional {
+            // Without a record, before anything else.
+            for index in 0..file.triggers.len() {
+                self.trigger(event, place, index);
+            }
+            if file.soft_disabled || ignores {
+                return;
+            }
+        }
+        if ignores && !self.facts.known.triggers_ignore_pids {
+            return;
+        }
+        let at = &self.tracing[&place];
+        let file = &self.files[&(event, place)];
+        let filter = file.filter.unwrap_or(Filter::Clear);
+        // What may not be recorded is copied when that is known.
+        let is_copied = file.soft_disabled || filter != Filter::Clear;
+        let (spare, records) = (at.buffer.spare, at.buffer.records);
+        if !conditional && !is_copied && !records {
+            return;
+        }
+        let mut stacks = Vec::new();
+        if conditional {
+            for (index, trigger) in file.triggers.clone().iter().enumerate() {
+                match trigger.spec.action {
+                    _ if !trigger.spec.filter.passes(value) => {}
+                    Action::Stack => stacks.push(index),
+                    _ => self.trigger(event, place, index),
+                }
+            }
+        }
+        let is_discarded = self.files[&(event, place)].soft_disabled || !filter.passes(value) || ignores;
+        if !is_discarded && (is_copied || records) {
+            self.record(event, place, value, (spare, !is_copied));
+        }
+        for index in stacks {
+            self.trigger(event, place, index);
+        }
+    }
+
+    /// Adds a record to the buffer that was the current one, unless it stopped recording since.
+    fn record(&mut self, event: Event, place: Place, value: u64, (spare, is_reserved): (bool, bool)) {
+        let has_value = self.has_value(event);
+        let Some(at) = self.tracing.get_mut(&place) else { return };
+        let stacks = at.stacks;
+        let buffers = [Some(&mut at.buffer), at.snapshot.as_mut()];
+        let Some(buffer) = buffers.into_iter().flatten().find(|buffer| buffer.spare == spare) else { return };
+        let is_recorded = is_reserved || buffer.records;
+        *buffer.entries += u64::from(is_recorded) + u64::from(stacks && buffer.records);
+        if is_recorded && place.is_none() {
+            self.recorded.entry(event).or_default().push(has_value.then_some(value));
+        }
+    }
+
+    /// Records a call.
+    fn trace(&mut self, place: Place, function: Function) {
+        let Some(at) = self.tracing.get_mut(&place) else { return };
+        if !at.filter.contains(&function) || at.ignores_calls || !at.buffer.records {
+            return;
+        }
+        *at.buffer.entries += 1;
+        if place.is_none() {
+            *self.traced.entry(function).or_default() += 1;
+        }
+    }
+
+    fn trigger(&mut self, event: Event, place: Place, index: usize) {
+        let Some(file) = self.files.get_mut(&(event, place)) else { return };
+        let Some(trigger) = file.triggers.get_mut(index) else { return };
+        let Spec { action, target, count, .. } = trigger.spec;
+        if action == Action::Histogram {
+            *trigger.hits += 1;
+            return;
+        }
+        if let Some(left) = count {
+            if left == 0 || !self.changes(action, target, place) {
+                return;
+            }
+            let file = self.files.get_mut(&(event, place));
+            let trigger = file.and_then(|file| file.triggers.get_mut(index));
+            trigger.into_iter().for_each(|trigger| trigger.spec.count = Some(left - 1));
+        }
+        self.act(action, target, place);
+    }
+
+    fn command(&mut self, place: Place, command: Command, function: Function) {
+        let Some(&(target, left)) = self.commands.get(&(place, command, function)) else { return };
+        let target = target.unwrap_or(Event { sequence: Default::default(), number: 0 });
+        if command.is_counted {
+            let top = if self.facts.known.stack_command { None } else { place };
+            let is_off = command.action == Action::Stack && !self.tracing[&top].buffer.records;
+            if left == 0 || is_off || !self.changes(command.action, target, place) {
+                return;
+            }
+            if let Some((_, count)) = self.commands.get_mut(&(place, command, function)) {
+                *count = left - 1;
+            }
+        }
+        self.act(command.action, target, place);
+    }
+
+    /// Returns whether an action changes something. Otherwise, it does not count.
+    fn changes(&self, action: Action, target: Event, place: Place) -> bool {
+        let records = self.tracing[&place].buffer.records;
+        let is_off = || self.files.get(&(target, place)).is_some_and(|file| file.soft_disabled);
+        match action {
+            Action::On => !records,
+            Action::Off => records,
+            Action::Enable => is_off(),
+            Action::Disable => !is_off(),
+            Action::Snapshot | Action::Stack | Action::Histogram => true,
+        }
+    }
+
+    fn act(&mut self, action: Action, target: Event, place: Place) {
+        let Some(at) = self.tracing.get_mut(&place) else { return };
+        match action {
+            Action::On => at.buffer.records = true,
+            Action::Off => at.buffer.records = false,
+            Action::Snapshot if at.snapshot.is_some() => at.swap(),
+            // It was freed since: the kernel says so in two records, and stops.
+            Action::Snapshot => {
+                let each = 1 + u64::from(at.stacks);
+                *at.buffer.entries += if at.buffer.records { 2 * each } else { 0 };
+                at.buffer.records = false;
+            }
+            Action::Stack => {
+                *at.buffer.entries += u64::from(at.buffer.records);
+                if at.buffer.records && place.is_none() {
+                    *self.stacked += 1;
+                }
+            }
+            Action::Enable | Action::Disable => {
+                let file = self.files.get_mut(&(target, place));
+                file.into_iter().for_each(|file| file.soft_disabled = action == Action::Disable);
+            }
+            Action::Histogram => {}
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What operations name: events, instances, hooks, and the functions that the workload calls.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt::{self, Display, Formatter},
+    hash::{Hash, Hasher},
+};
+
+/// The workload. It calls `main`, which calls `eventfd`, `eventfd_write` for each number, and `eventfd_read`.
+pub(super) const WORKLOAD: &str = "counter 1 2 4";
+
+/// The program of the workload.
+pub(super) const PROGRAM: &str = "counter";
+
+/// The values that the workload writes.
+pub(super) const WRITTEN: [u64; 3] = [1, 2, 4];
+
+/// A function that the workload calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(super) enum Function {
+    /// `eventfd_write`.
+    Write,
+    /// `eventfd_read`.
+    Read,
+    /// `main` of the program.
+    Main,
+    /// `eventfd` of its C library.
+    Open,
+}
+
+/// Those of the kernel.
+pub(super) const FUNCTIONS: [Function; 2] = [Function::Write, Function::Read];
+
+/// Those of the program.
+pub(super) const USER_FUNCTIONS: [Function; 2] = [Function::Main, Function::Open];
+
+impl Function {
+    /// The symbol.
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Function::Write => "eventfd_write",
+            Function::Read => "eventfd_read",
+            Function::Main => "main",
+            Function::Open => "eventfd",
+        }
+    }
+
+    /// Returns whether it is one of the program.
+    pub(super) fn is_user(self) -> bool {
+        USER_FUNCTIONS.contains(&self)
+    }
+}
+
+/// The number of a sequence. It only keeps names apart in one scenario, so it does not distinguish states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Numbered", into = "Numbered")]
+pub(super) struct Sequence(pub(super) u16);
+
+/// A [`Sequence`] in a file.
+#[derive(Serialize, Deserialize)]
+struct Numbered {
+    sequence: u16,
+}
+
+impl From<Numbered> for Sequence {
+    fn from(Numbered { sequence }: Numbered) -> Sequence {
+        Sequence(sequence)
+    }
+}
+
+impl From<Sequence> for Numbered {
+    fn from(Sequence(sequence): Sequence) -> Numbered {
+        Numbered { sequence }
+    }
+}
+
+impl Hash for Sequence {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// The name of an event: those of sequence 3 are `x3/e0`, `x3/e1` and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(super) struct Event {
+    /// Its sequence.
+    pub(super) sequence: Sequence,
+    /// Its number in the sequence.
+    pub(super) number: u8,
+}
+
+impl Display for Event {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "x{}/e{}", self.sequence.0, self.number)
+    }
+}
+
+/// Something with a name of its own: a tracing instance or a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(super) struct Named {
+    /// Its sequence.
+    pub(super) sequence: Sequence,
+    /// Its number in the sequence.
+    pub(super) number: u8,
+}
+
+impl Display for Named {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "x{}_{}", self.sequence.0, self.number)
+    }
+}
+
+/// Where something is set: in a tracing instance, or at the top level.
+pub(super) type Place = Option<Named>;
+
+/// Returns the path of a file of tracefs.
+pub(super) fn path(place: Place, file: &str) -> String {
+    place.map_or_else(|| file.to_owned(), |instance| format!("instances/{instance}/{file}"))
+}
+
+/// Returns the path of an event's file.
+pub(super) fn event_path(place: Place, event: Event, file: &str) -> String {
+    path(place, &format!("events/{event}/{file}"))
+}
+
+/// A step that writes. `append` like `>>`.
+pub(super) fn write(file: &str, text: &str, append: bool) -> String {
+    let append = if append { ", append: true" } else { "" };
+    format!("write: {file:?}, text: {text:?}{append}")
+}
+
+/// `1` or `0`.
+pub(super) fn switch(on: bool) -> &'static str {
+    if on { "1" } else { "0" }
+}
+
+/// A step that reads a file whose whole text must match, of which `lines` are regular expressions.
+pub(super) fn read_lines(file: &str, lines: &[String]) -> String {
+    let pattern = format!(r"\A{}\z", lines.concat());
+    format!("read: {file:?}, text: {{ matches: {pattern:?} }}")
+}
