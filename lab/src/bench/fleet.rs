@@ -36,7 +36,7 @@ const PULL_SECONDS: f64 = 20.0;
 const START_SECONDS: f64 = 15.0;
 
 /// The maximum size of a `results.json` that is read as one, in bytes.
-const RESULTS_MAX_BYTES: f64 = 256e6;
+const RESULTS_MAX_BYTES: f64 = (256_u64 << 20) as f64;
 
 const SEED: u64 = 1;
 
