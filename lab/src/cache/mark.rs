@@ -19,7 +19,7 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
                         # This is a cache of ftrace-lab; see https://bford.info/cachedir/.\n";
 
 /// Everything that the lab creates in its cache, apart from the mark.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 34] = [
     "actionlint",
     "agent",
     "agent-target",
@@ -29,6 +29,7 @@ const NAMES: [&str; 33] = [
     "boot-modules",
     "builds",
     "coverage",
+    "explore",
     "crash",
     "dkms",
     "drgn",

@@ -123,6 +123,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let facts = Facts {
             fprobes: has("FPROBE_EVENTS"),
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
+            has_text: kernel.vmlinux().is_some(),
             known: known(kernel),
         };
         Ok(Hunt {

@@ -43,7 +43,7 @@ pub(super) struct EventFile {
     pub(super) soft: u8,
     /// Its filter; `None` after one that was not accepted, which is shown and filters nothing.
     pub(super) filter: Option<Filter>,
-    /// Its triggers, the last one first.
+    /// Its triggers, the last one first, but histograms last.
     pub(super) triggers: Vec<Trigger>,
     /// Whether the event was ever armed here. If so, removing it clears the buffer.
     pub(super) used: bool,
@@ -224,6 +224,8 @@ pub(super) struct Facts {
     pub(super) fprobes: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Whether the kernel's text can be compared: with a vmlinux.
+    pub(super) has_text: bool,
     /// What the kernel is known to do otherwise.
     pub(super) known: Known,
 }

@@ -1,6 +1,6 @@
 //! A finding and its results → a mail for the maintainers of tracing.
 
-use super::names::{PROGRAM, WORKLOAD};
+use super::names::PROGRAM;
 use crate::{
     results::ScenarioResult,
     scenario::{Scenario, Step},
@@ -23,7 +23,8 @@ pub fn mail(scenario: &Scenario, tried: &[Tried]) -> Option<String> {
     let broken = failed.steps.iter().position(|step| !step.passed);
     let reason = match failed.splats.first() {
         Some(splat) => splat.title.clone(),
-        None => failed.reason.lines().next().unwrap_or_default().to_owned(),
+        // What was found follows below.
+        None => failed.reason.split(['\n', ';']).next().unwrap_or_default().to_owned(),
     };
     let mut mail = format!("Subject: [BUG] tracing: {reason}\n\nKernels (arm64):\n");
     for Tried { kernel, results } in tried {
@@ -41,11 +42,14 @@ pub fn mail(scenario: &Scenario, tried: &[Tried]) -> Option<String> {
             break;
         }
     }
-    if scenario.steps.iter().any(|step| matches!(step.value, Step::Workload(_))) {
-        let _ = write!(
+    if scenario
+        .steps
+        .iter()
+        .any(|step| matches!(&step.value, Step::Workload(step) if step.workload.program() == PROGRAM))
+    {
+        let _ = writeln!(
             mail,
-            "\n`{WORKLOAD}` makes an eventfd, writes each number to it, and reads it once. Offsets are those of\n\
-             the program {PROGRAM}, linked statically.\n"
+            "\n`{PROGRAM}`, linked statically, makes an eventfd, writes each number to it, and reads it once."
         );
     }
     if scenario.steps.iter().any(|step| matches!(step.value, Step::Hook(_))) {
@@ -76,7 +80,7 @@ fn command(step: &Step, is_last: bool) -> Option<String> {
         Step::Load(step) => format!("insmod {}.ko", step.load.as_str()),
         Step::Unload(step) => format!("rmmod {}", step.unload.as_str()),
         Step::Hook(step) => format!("hook '{}'", step.hook.as_str()),
-        Step::Workload(_) => WORKLOAD.to_owned(),
+        Step::Workload(step) => step.workload.to_string(),
         Step::Read(step) if is_last => format!("cat {}", step.read.as_str()),
         Step::EnabledFunctions(step) if is_last => {
             format!("grep '^{} ' enabled_functions", step.enabled_functions)

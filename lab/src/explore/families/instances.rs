@@ -159,7 +159,7 @@ impl Family for Instances {
 fn sizes(size: u32) -> String {
     let rounded = |page: u32| {
         let data = page - 16;
-        (size << 10).div_ceil(data).max(2) * data >> 10
+        ((size << 10).div_ceil(data).max(2) * data) >> 10
     };
     format!(r"\A({size}|{}|{})\n\z", rounded(4 << 10), rounded(64 << 10))
 }

@@ -196,7 +196,9 @@ impl Family for Triggers {
             return Err("EEXIST");
         }
         model.arm(place, event, |file| {
-            file.triggers.insert(0, Trigger { spec, hits: Aside(0) });
+            // A histogram is the only one that is added at the end.
+            let at = if spec.action == Action::Histogram { file.triggers.len() } else { 0 };
+            file.triggers.insert(at, Trigger { spec, hits: Aside(0) });
             file.need();
         })
     }
