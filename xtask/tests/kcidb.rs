@@ -56,7 +56,7 @@ fn kernelcis_own_package_accepts_a_night() {
     };
     run(&["add", "results.json", "--into", "history"]);
     run(&["--kcidb", "kcidb.json", "--from", "history"]);
-    let packages = packages("kcidb", &file("requirements.txt"));
+    let packages = packages(&file("requirements.txt"));
     let validate = |name: &str| {
         let python =
             Tool::new("python3").args(["-I", "-B", "-c", ISOLATED]).arg(&packages).arg(file("validate.py"));

@@ -12,7 +12,7 @@ fn file(name: &str) -> PathBuf {
 
 #[test]
 fn a_client_that_is_not_ours_uses_every_tool() {
-    let packages = packages("mcp", &file("requirements.txt"));
+    let packages = packages(&file("requirements.txt"));
     for mode in ["legacy", "auto"] {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let client =

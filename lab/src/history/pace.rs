@@ -21,7 +21,7 @@ const USUAL_MAX: usize = 76;
 /// a drift. A sum above `ENOUGH` is one.
 const SLACK: f64 = 1.0;
 const MOST: f64 = 4.0;
-const ENOUGH: f64 = 6.0;
+const ENOUGH: f64 = 7.0;
 
 /// A standard deviation is taken to be at least this: times are kept in hundredths of a second, and few nights show less
 /// variation than there is.
@@ -164,7 +164,7 @@ fn together(all: &[Series<'_>]) -> Option<Vec<(u32, f64)>> {
         let middle = median(series.times.iter().map(|(_, time)| *time).collect());
         above.extend(series.times.iter().map(|(night, time)| (*night, time - middle)));
     }
-    above.sort_by(|a, b| a.0.cmp(&b.0));
+    above.sort_by_key(|(night, _)| *night);
     let of_night = |night: &[(u32, f64)]| (night[0].0, median(night.iter().map(|(_, time)| *time).collect()));
     Some(above.chunk_by(|a, b| a.0 == b.0).map(of_night).collect())
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const ISOLATED: &str = "import runpy, sys; sys.path.insert(0, sys.argv[1]); del sys.argv[:2]; \
                                    runpy.run_path(sys.argv[0], run_name='__main__')";
 
-/// Returns the directory of the packages that a list requires, in the cache below `name`.
-pub(crate) fn packages(name: &str, requirements: &Path) -> PathBuf {
+/// Returns the directory of the packages that a list requires, in the cache.
+pub(crate) fn packages(requirements: &Path) -> PathBuf {
     let interpreter = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())";
     let interpreter = Tool::new("python3").args(["-I", "-c", interpreter]).run().unwrap();
     let key = KeyBuilder::default()
@@ -33,5 +33,5 @@ pub(crate) fn packages(name: &str, requirements: &Path) -> PathBuf {
         let pip = pip.arg(into).arg("--requirement").arg(requirements);
         pip.env("PIP_ROOT_USER_ACTION", "ignore").run().map(drop)
     };
-    Cache::open(&Progress::silent()).unwrap().entry(name, &key, || {}, fetch).unwrap()
+    Cache::open(&Progress::silent()).unwrap().entry("mcp", &key, || {}, fetch).unwrap()
 }
