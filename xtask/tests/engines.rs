@@ -38,7 +38,7 @@ fn documents(text: &str) -> Vec<Value> {
 
 /// Returns how a value differs from a published schema.
 fn differences(schema: &str, value: &Value) -> String {
-    let packages = pip::packages("published", REQUIREMENTS);
+    let packages = pip::packages(REQUIREMENTS);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published/validate.py");
     let place = scratch();
     let file = place.path().join("file.json");

@@ -144,7 +144,7 @@ fn the_site_of_real_nights_is_read_in_the_light_in_the_dark_and_on_a_phone() {
     let site = directory.join("site");
     for _ in 0..2 {
         // The second one replaces the first.
-        check(history(&["site", "--into"], directory).arg(&site), 0, &["index.html"]);
+        check(history(&["site"], directory).arg("--into").arg(&site), 0, &["index.html"]);
     }
     let yes = env::var("CI").is_ok_and(|value| value == "true");
     prerequisites::ensure(Need::Test, yes, &Progress::new()).unwrap();

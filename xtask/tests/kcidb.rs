@@ -1,9 +1,7 @@
 //! `lab history --kcidb`, checked by KernelCI's own package, which pip fetches into the cache.
 
-mod packages;
+mod pip;
 
-use lab::host::process::Tool;
-use packages::{ISOLATED, packages};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -56,12 +54,8 @@ fn kernelcis_own_package_accepts_a_night() {
     };
     run(&["add", "results.json", "--into", "history"]);
     run(&["--kcidb", "kcidb.json", "--from", "history"]);
-    let packages = packages("kcidb", &file("requirements.txt"));
-    let validate = |name: &str| {
-        let python =
-            Tool::new("python3").args(["-I", "-B", "-c", ISOLATED]).arg(&packages).arg(file("validate.py"));
-        python.arg(directory.join(name)).run()
-    };
+    let packages = pip::packages(include_str!("kcidb_client/requirements.txt"));
+    let validate = |name: &str| pip::python(&packages, &file("validate.py")).arg(directory.join(name)).run();
     let counts = "{'builds': 1, 'checkouts': 1, 'incidents': 4, 'issues': 3, 'tests': 7}";
     assert_eq!(validate("kcidb.json").unwrap().trim(), counts);
     let text = fs::read_to_string(directory.join("kcidb.json")).unwrap();

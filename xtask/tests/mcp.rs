@@ -13,7 +13,7 @@ fn file(name: &str) -> PathBuf {
 
 #[test]
 fn a_client_that_is_not_ours_uses_every_tool() {
-    let packages = pip::packages("mcp", REQUIREMENTS);
+    let packages = pip::packages(REQUIREMENTS);
     for mode in ["legacy", "auto"] {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let client = pip::python(&packages, &file("client.py"));

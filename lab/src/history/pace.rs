@@ -17,11 +17,11 @@ const RECENT: usize = 14;
 const USUAL_MIN: usize = 14;
 const USUAL_MAX: usize = 76;
 
-/// A night counts by its standard deviations above the usual, less `SLACK`, and for at most `MOST`: no single night is a
-/// drift. A sum above `ENOUGH` is one.
+/// A night counts by its standard deviations above the usual, less `SLACK`, and for at most `MOST`: no two nights are
+/// a drift. A sum above `ENOUGH` is one.
 const SLACK: f64 = 1.0;
-const MOST: f64 = 3.0;
-const ENOUGH: f64 = 8.0;
+const MOST: f64 = 4.0;
+const ENOUGH: f64 = 7.0;
 
 /// A standard deviation is taken to be at least this: times are kept in hundredths of a second, and few nights show less
 /// variation than there is.
@@ -164,7 +164,7 @@ fn together(all: &[Series<'_>]) -> Option<Vec<(u32, f64)>> {
         let middle = median(series.times.iter().map(|(_, time)| *time).collect());
         above.extend(series.times.iter().map(|(night, time)| (*night, time - middle)));
     }
-    above.sort_by(|a, b| a.0.cmp(&b.0));
+    above.sort_by_key(|(night, _)| *night);
     let of_night = |night: &[(u32, f64)]| (night[0].0, median(night.iter().map(|(_, time)| *time).collect()));
     Some(above.chunk_by(|a, b| a.0 == b.0).map(of_night).collect())
 }
@@ -174,7 +174,7 @@ fn together(all: &[Series<'_>]) -> Option<Vec<(u32, f64)>> {
 fn spread(usual: &[f64]) -> (f64, f64) {
     let middle = median(usual.to_vec());
     let deviation = 1.4826 * median(usual.iter().map(|time| (time - middle).abs()).collect());
-    let uncertain = 1.0 + 1.5 / (usual.len() as f64).sqrt();
+    let uncertain = 1.0 + 1.0 / (usual.len() as f64).sqrt();
     (middle, f64::max(DEVIATION_MIN, deviation * uncertain))
 }
 

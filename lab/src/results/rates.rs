@@ -44,8 +44,11 @@ pub struct Flake {
 }
 
 impl Rates {
-    /// Counts a result of the run in the directory `run`.
+    /// Counts a result of the run in the directory `run`. A try after a failure is not one more run.
     pub fn add(&mut self, result: &ScenarioResult, run: &Path) {
+        if result.retry.is_some() {
+            return;
+        }
         let tally = self.cases.entry((result.name.clone(), result.kernel.clone())).or_default();
         let kept = match result.status {
             Status::Unsupported => return,
@@ -178,6 +181,7 @@ mod tests {
             rates.add(&repeat(run, "other", number, Status::Unsupported), run);
         }
         rates.add(&result("solid", Status::LabError), run);
+        rates.add(&ScenarioResult { retry: Some(1), ..repeat(run, "solid", 1, Status::Failed) }, run);
         let text = rates.to_string();
         let lines: Vec<_> = text.lines().skip(1).collect();
         assert_eq!(

@@ -14,14 +14,14 @@ use std::{
 const ISOLATED: &str = "import runpy, sys; sys.path.insert(0, sys.argv[1]); del sys.argv[:2]; \
                         runpy.run_path(sys.argv[0], run_name='__main__')";
 
-/// Returns the directory of these packages, which the cache keeps with those of the client of `lab mcp`.
-pub(crate) fn packages(name: &str, requirements: &str) -> PathBuf {
+/// Returns the directory of these packages in the cache.
+pub(crate) fn packages(requirements: &str) -> PathBuf {
     let interpreter = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())";
     let interpreter = Tool::new("python3").args(["-I", "-c", interpreter]).run().unwrap();
     let key = KeyBuilder::default()
         .input("requirements", requirements)
         .input("interpreter", interpreter)
-        .finish(name);
+        .finish("packages");
     let fetch = |into: &Path| {
         let list = into.join("requirements.txt");
         fs::write(&list, requirements)?;
@@ -32,7 +32,7 @@ pub(crate) fn packages(name: &str, requirements: &str) -> PathBuf {
         let pip = pip.arg(into).arg("--requirement").arg(list);
         pip.env("PIP_ROOT_USER_ACTION", "ignore").run().map(drop)
     };
-    Cache::open(&Progress::silent()).unwrap().entry("mcp", &key, || {}, fetch).unwrap()
+    Cache::open(&Progress::silent()).unwrap().entry("python", &key, || {}, fetch).unwrap()
 }
 
 /// Returns a command that runs a Python program with these packages.

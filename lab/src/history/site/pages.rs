@@ -269,7 +269,7 @@ impl<'a> Site<'a> {
                     quoted(kernel),
                     quoted(scenario)
                 );
-                format!("{scenario}.yaml")
+                format!("scenarios/{scenario}.yaml")
             }
         };
         body += "<h2>Bisect</h2>\n";
