@@ -180,8 +180,8 @@ impl Night {
             Some((failure, reproducer)) => {
                 let seen =
                     self.failures.entry(name(&failure.fingerprint)?).or_insert_with_key(|_| FailureSeen {
-                        broken: excerpt(&failure.broken.to_string(), TEXT_MAX),
-                        finding: excerpt(&failure.finding, TEXT_MAX),
+                        broken: shortened(&failure.broken.to_string()),
+                        finding: shortened(&failure.finding),
                         reproducer: Vec::new(),
                     });
                 if seen.reproducer.is_empty() {
@@ -271,6 +271,10 @@ fn started(text: &str) -> Result<i64, String> {
 
 fn within(what: &str, count: usize, max: usize) -> Result<(), String> {
     if count > max { Err(format!("it has {count} {what}, more than {max}")) } else { Ok(()) }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_MAX).collect()
 }
 
 /// Returns a name unchanged, if it is short enough.
