@@ -15,7 +15,13 @@ use rustix::{
     io::Errno,
     param::page_size,
 };
-use std::fs;
+use std::{
+    fs,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The number of replies, each of which begins with another CPU: a sub-buffer may fill one.
+static REPLIES: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts recording in an instance.
 pub(crate) fn start(instance: &str) -> Result<(), Refusal> {
@@ -41,17 +47,22 @@ pub(crate) fn drain(instance: &str, max: u32) -> Result<Reply, Refusal> {
     }
     // At least one sub-buffer is requested, however small `max` is.
     let room = (max as usize).min(DATA_MAX).max(size);
-    let (cpus, more) = collect(readers, size, room).refused("read", &per_cpu)?;
+    let turn = REPLIES.fetch_add(1, Ordering::Relaxed);
+    let (cpus, more) = collect(readers, turn, size, room).refused("read", &per_cpu)?;
     Ok(Reply::Pages { cpus, more })
 }
 
 /// Takes sub-buffers of `size` bytes from the CPUs in turn, so that a busy one does not starve others,
-/// until all are empty or the next would exceed `room` bytes. In the latter case also returns true.
+/// until all are empty or the next would exceed `room` bytes. In the latter case also returns true. Which CPU
+/// is the first depends on `turn`.
 fn collect(
-    readers: Vec<(u32, impl FnMut(&mut [u8]) -> Result<usize, Errno>)>,
+    mut readers: Vec<(u32, impl FnMut(&mut [u8]) -> Result<usize, Errno>)>,
+    turn: usize,
     size: usize,
     room: usize,
 ) -> Result<(Vec<CpuPages>, bool), Errno> {
+    let first = turn % readers.len().max(1);
+    readers.rotate_left(first);
     let mut left = room / size;
     let mut all: Vec<_> =
         readers.into_iter().map(|(cpu, read)| (CpuPages { cpu, data: Vec::new() }, read, true)).collect();
@@ -132,9 +143,9 @@ mod tests {
         })
     }
 
-    fn check(cpus: Vec<(u32, &'static [usize])>, room: usize, expect: &str) {
+    fn check(cpus: Vec<(u32, &'static [usize])>, (turn, room): (usize, usize), expect: &str) {
         let readers = cpus.into_iter().map(|(number, pages)| cpu(number, pages)).collect();
-        let (pages, more) = collect(readers, 4, room).unwrap();
+        let (pages, more) = collect(readers, turn, 4, room).unwrap();
         let pages: Vec<_> = pages.iter().map(|pages| format!("{}:{:?}", pages.cpu, pages.data)).collect();
         assert_eq!(format!("{} more={more}", pages.join(" ")), expect);
     }
@@ -143,27 +154,29 @@ mod tests {
     fn all_cpus_are_taken_until_they_are_empty() {
         check(
             vec![(1, &[4, 4]), (2, &[]), (3, &[2])],
-            100,
+            (0, 100),
             "1:[1, 1, 1, 1, 1, 1, 1, 1] 3:[3, 3, 0, 0] more=false",
         );
-        check(vec![], 100, " more=false");
+        check(vec![], (3, 100), " more=false");
     }
 
     #[test]
     fn a_limit_is_shared_by_the_cpus_and_told() {
-        check(vec![(1, &[4, 4, 4]), (2, &[4])], 11, "1:[1, 1, 1, 1] 2:[2, 2, 2, 2] more=true");
-        check(vec![(1, &[4, 4, 4]), (2, &[4])], 7, "1:[1, 1, 1, 1] more=true");
+        check(vec![(1, &[4, 4, 4]), (2, &[4])], (0, 11), "1:[1, 1, 1, 1] 2:[2, 2, 2, 2] more=true");
+        // With 64 KiB pages, a reply has one.
+        check(vec![(1, &[4, 4, 4]), (2, &[4])], (2, 7), "1:[1, 1, 1, 1] more=true");
+        check(vec![(1, &[4, 4, 4]), (2, &[4])], (3, 7), "2:[2, 2, 2, 2] more=true");
     }
 
     #[test]
     fn an_errno_is_given_back() {
         let reader = (0, |_: &mut [u8]| Err(Errno::IO));
-        assert_eq!(collect(vec![reader], 4, 8).unwrap_err(), Errno::IO);
+        assert_eq!(collect(vec![reader], 0, 4, 8).unwrap_err(), Errno::IO);
     }
 
     #[test]
     fn a_cpu_that_was_never_online_has_nothing() {
         let reader = (1, |_: &mut [u8]| Err(Errno::NODEV));
-        assert_eq!(collect(vec![reader], 4, 8), Ok((vec![], false)));
+        assert_eq!(collect(vec![reader], 0, 4, 8), Ok((vec![], false)));
     }
 }

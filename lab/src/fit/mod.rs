@@ -5,6 +5,7 @@ mod preflight;
 mod probes;
 mod requirements;
 mod resolve;
+mod rust;
 
 pub use probes::Unfit;
 pub(crate) use probes::resolve_probes;

@@ -9,7 +9,7 @@
 //!   misspelled one, so the scenario is *invalid* there and fails; otherwise a typo would be unsupported
 //!   everywhere and go unnoticed. For a later addition, write `requires: { kernel: ">=6.5" }`.
 
-use super::{ProbeLocation, Resolver, preflight, resolve::KnownParameter};
+use super::{ProbeLocation, Resolver, preflight, resolve::KnownParameter, rust};
 use crate::{
     kernel::Kernel,
     scenario::{
@@ -38,7 +38,7 @@ impl Unfit {
     }
 }
 
-/// Returns the scenario for this kernel, with its paths replaced by fetch arguments.
+/// Returns the scenario for this kernel, with symbols in place of paths of Rust, and fetch arguments in place of paths.
 ///
 /// # Errors
 /// The kernel's files cannot be read.
@@ -46,7 +46,11 @@ pub(crate) fn resolve_probes<'a>(
     scenario: &'a Scenario,
     kernel: &Kernel,
 ) -> Result<Result<Cow<'a, Scenario>, Unfit>> {
-    if let Err(unfit) = preflight::check(scenario, kernel)? {
+    let scenario = match rust::with_symbols(scenario, kernel)? {
+        Ok(scenario) => scenario,
+        Err(unfit) => return Ok(Err(unfit)),
+    };
+    if let Err(unfit) = preflight::check(&scenario, kernel)? {
         return Ok(Err(unfit));
     }
     for event in &scenario.trace.events {
@@ -58,13 +62,13 @@ pub(crate) fn resolve_probes<'a>(
     }
     let has_paths = |event: &EventSpec| event.probe().is_some_and(|probe| has_path(probe.args));
     if !scenario.trace.events.iter().any(has_paths) {
-        return Ok(Ok(Cow::Borrowed(scenario)));
+        return Ok(Ok(scenario));
     }
     if !kernel.config().is_set("DEBUG_INFO_BTF") {
         let reason = "its paths need BTF, but CONFIG_DEBUG_INFO_BTF is not set in this kernel";
         return Ok(Err(Unfit::Unsupported(reason.to_owned())));
     }
-    let mut scenario = scenario.clone();
+    let mut scenario = scenario.into_owned();
     for event in &mut scenario.trace.events {
         let Some(probe) = event.probe() else { continue };
         match resolved(probe, kernel)? {

@@ -5,7 +5,6 @@
 
 mod agent;
 mod busybox;
-mod debian_rust;
 mod dkms;
 pub mod initramfs;
 mod modules;

@@ -4,13 +4,14 @@
 //! Both are used with the cargo that runs the lab. That cargo, and perhaps the user, put build settings
 //! into the environment; they are removed.
 
-use super::{
-    CROSS_GCC,
-    debian_rust::{self, DebianRust},
-};
+use super::CROSS_GCC;
 use crate::{
     context::Lab,
-    host::{confine::PATH, process::Tool},
+    host::{
+        confine::PATH,
+        debian_rust::{DebianRust, FOR_THE_GUEST, obtain},
+        process::Tool,
+    },
 };
 use anyhow::{Context, Result};
 use std::{
@@ -46,7 +47,7 @@ impl Toolchain {
     /// Returns the toolchain to use on this host; fetches Debian's if necessary.
     pub(super) fn find(lab: &Lab) -> Result<Toolchain> {
         let active = Active::ask(&running("RUSTC", "rustc"))?;
-        Toolchain::choose(running("CARGO", "cargo"), &active, || debian_rust::obtain(lab))
+        Toolchain::choose(running("CARGO", "cargo"), &active, || obtain(lab, &FOR_THE_GUEST))
     }
 
     fn choose(
@@ -84,13 +85,12 @@ impl Toolchain {
 
     /// Describes Debian's toolchain, which uses the C library of the cross compiler.
     fn debian(cargo: OsString, rust: DebianRust, active: &Active) -> Toolchain {
-        let compiler = rust.rustc.parent().map(Path::to_owned);
         Toolchain {
             cargo,
             target: GNU,
             identity: format!("{GNU} {CROSS_GCC} {}", rust.identity),
-            programs: [active.sysroot.clone()].into_iter().chain(compiler).collect(),
-            rustc: Some(rust.rustc),
+            rustc: Some(rust.program("rustc")),
+            programs: vec![active.sysroot.clone(), rust.directory],
             linker: CROSS_GCC,
             rustflags: "-C target-feature=+crt-static",
         }

@@ -53,7 +53,7 @@ impl Stage {
 }
 
 fn debian() -> Result<DebianRust> {
-    Ok(DebianRust { rustc: "/cache/rustc".into(), identity: "rustc-web 1.96".into() })
+    Ok(DebianRust { directory: "/cache".into(), identity: "rustc-web 1.96".into() })
 }
 
 fn check(stage: &Stage, toolchain: &Toolchain, target: &str, expect: &[&str]) {

@@ -1,14 +1,10 @@
 //! The file → [`Lives`]: what each scenario did on each kernel, night after night.
 
-use super::{
-    FailureSeen, History, HistoryError, Night, NightKernel,
-    store::{self},
-};
+use super::{FailureSeen, History, HistoryError, Night, NightInfo, NightKernel, store};
 use crate::{
     coverage::Share,
     results::{Host, Status},
 };
-use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 use std::collections::HashMap;
 
@@ -21,23 +17,6 @@ pub struct Lives {
     pub lives: Vec<Life>,
     /// The failures: fingerprint and what was seen. Their reproducers are left in the file.
     pub failures: Vec<(String, FailureSeen)>,
-}
-
-/// A night as a whole.
-#[derive(Clone, Debug)]
-pub struct NightInfo {
-    /// When it started, in seconds since 1970.
-    pub started: i64,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// Whether everything ran.
-    pub complete: bool,
-    /// The version that QEMU prints.
-    pub qemu: String,
-    /// The computer.
-    pub host: Host,
-    /// The kernels.
-    pub kernels: Vec<NightKernel>,
 }
 
 /// The life of a scenario on a kernel.
@@ -148,18 +127,6 @@ impl Lives {
     }
 }
 
-impl NightInfo {
-    /// Returns when it started, as `2026-01-31T02:17:00Z`.
-    pub fn time(&self) -> String {
-        time(self.started)
-    }
-
-    /// Returns its kernel of this name.
-    pub fn kernel(&self, name: &str) -> Option<&NightKernel> {
-        self.kernels.iter().find(|kernel| kernel.name == name)
-    }
-}
-
 impl Life {
     /// Returns what it did in a night.
     pub fn at(&self, night: u32) -> Option<&Lived> {
@@ -187,11 +154,6 @@ impl Ending {
     pub fn holds(self) -> bool {
         matches!(self, Ending::Passed | Ending::KnownBug)
     }
-}
-
-/// Formats a time in seconds since 1970.
-pub(super) fn time(seconds: i64) -> String {
-    Timestamp::from_second(seconds).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn read(connection: &Connection, max: usize) -> rusqlite::Result<Lives> {

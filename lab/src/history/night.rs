@@ -36,6 +36,17 @@ const YEARS: std::ops::Range<i16> = 2000..2200;
 /// What is kept of a report.
 #[derive(Clone, Debug)]
 pub struct Night {
+    /// The night as a whole.
+    pub info: NightInfo,
+    /// Every try of every scenario.
+    pub tries: Vec<Tried>,
+    /// What failed, by fingerprint.
+    pub failures: BTreeMap<String, FailureSeen>,
+}
+
+/// A night as a whole.
+#[derive(Clone, Debug)]
+pub struct NightInfo {
     /// When it started, in seconds since 1970. No two nights of a history start at the same time.
     pub started: i64,
     /// How long it took, in seconds.
@@ -48,10 +59,6 @@ pub struct Night {
     pub host: Host,
     /// The kernels.
     pub kernels: Vec<NightKernel>,
-    /// Every try of every scenario.
-    pub tries: Vec<Tried>,
-    /// What failed, by fingerprint.
-    pub failures: BTreeMap<String, FailureSeen>,
 }
 
 /// A kernel of a night.
@@ -113,7 +120,7 @@ impl Night {
         let mut night = Night::of(&results, |result| details(result, directory))
             .map_err(|cause| HistoryError::Report(format!("`{}`: {cause}", report.display())))?;
         let Some((cache, files)) = measured else { return Ok(night) };
-        for (kernel, info) in night.kernels.iter_mut().zip(&results.kernels) {
+        for (kernel, info) in night.info.kernels.iter_mut().zip(&results.kernels) {
             match Measured::of_kernel(directory, &results, info, cache, files) {
                 Ok(measured) => kernel.covered = measured.as_ref().map(covered),
                 Err(error) => note(format!("the coverage of {} is not kept: {error:#}", info.name)),
@@ -131,7 +138,13 @@ impl Night {
         let started = started(&run.started)?;
         within("results", results.scenarios.len(), RESULTS_MAX)?;
         within("kernels", results.kernels.len(), KERNELS_MAX)?;
-        let mut night = Night {
+        let mut kernels = Vec::with_capacity(results.kernels.len());
+        for info in &results.kernels {
+            let [name, version, config] =
+                [&info.name, &info.source_version, &info.config_hash].map(|text| name(text));
+            kernels.push(NightKernel { name: name?, version: version?, config: config?, covered: None });
+        }
+        let info = NightInfo {
             started,
             seconds: seconds(run.seconds),
             complete: run.complete,
@@ -141,20 +154,9 @@ impl Night {
                 cpus: results.host.cpus,
                 accelerator: name(&results.host.accelerator)?,
             },
-            kernels: Vec::new(),
-            tries: Vec::new(),
-            failures: BTreeMap::new(),
+            kernels,
         };
-        for info in &results.kernels {
-            let [name, version, config] =
-                [&info.name, &info.source_version, &info.config_hash].map(|text| name(text));
-            night.kernels.push(NightKernel {
-                name: name?,
-                version: version?,
-                config: config?,
-                covered: None,
-            });
-        }
+        let mut night = Night { info, tries: Vec::new(), failures: BTreeMap::new() };
         let mut seen = BTreeSet::new();
         for result in &results.scenarios {
             if !seen.insert((&result.kernel, &result.name, result.repeat, result.retry)) {
@@ -203,11 +205,6 @@ impl Night {
         Ok(())
     }
 
-    /// Returns when it started, as `2026-01-31T02:17:00Z`.
-    pub fn time(&self) -> String {
-        super::lives::time(self.started)
-    }
-
     /// Parses the time at which a night started into seconds since 1970.
     ///
     /// # Errors
@@ -226,7 +223,7 @@ impl Night {
             self.tries.iter().map(|tried| (&tried.kernel, &tried.scenario, key(tried))).collect();
         tries.sort_unstable();
         let mut digest = Sha256::new();
-        digest.update(self.started.to_le_bytes());
+        digest.update(self.info.started.to_le_bytes());
         for (kernel, scenario, (repeat, retry, status, seconds)) in tries {
             for text in [kernel, scenario, status.name()] {
                 digest.update(text);
@@ -238,6 +235,23 @@ impl Night {
         }
         digest.finalize()[..16].to_vec()
     }
+}
+
+impl NightInfo {
+    /// Returns when it started, as `2026-01-31T02:17:00Z`.
+    pub fn time(&self) -> String {
+        time(self.started)
+    }
+
+    /// Returns its kernel of this name.
+    pub fn kernel(&self, name: &str) -> Option<&NightKernel> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+/// Formats a time in seconds since 1970.
+pub(super) fn time(seconds: i64) -> String {
+    Timestamp::from_second(seconds).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Returns the failure of a result, identified by the scenario that was run, and its `repro.yaml`. A result whose

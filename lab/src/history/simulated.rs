@@ -1,6 +1,6 @@
 //! Nights drawn by seeded random numbers, for tests: as results of the lab, which the history reads like all others.
 
-use super::Night;
+use super::{Night, night};
 use crate::{
     reproducer::Failure,
     results::{KernelInfo, Results, ScenarioResult, Status, fixture},
@@ -65,7 +65,7 @@ impl Fleet {
             }
         }
         let mut results = fixture::results(tries);
-        results.run.started = super::lives::time(FIRST + DAY * i64::from(number - 1));
+        results.run.started = night::time(FIRST + DAY * i64::from(number - 1));
         results.qemu.version = format!("QEMU emulator version 10.0.{}", number / 100);
         results.kernels = (0..self.kernels)
             .map(|kernel| KernelInfo {

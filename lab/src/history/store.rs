@@ -3,7 +3,7 @@
 //! Names, versions and failures are stored once and referred to by number. A result is a row of about 17 bytes in the
 //! order of the nights, so that a night is appended; see the schema. Everything that a verb writes is one transaction.
 
-use super::{FailureSeen, Night, Tried};
+use super::{FailureSeen, Night, NightInfo, Tried};
 use crate::results::Status;
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use fs_err as fs;
@@ -174,7 +174,7 @@ impl History {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let known: Option<Vec<u8>> = transaction
-                .query_row("SELECT digest FROM night WHERE id = ?", [night.started], |row| row.get(0))
+                .query_row("SELECT digest FROM night WHERE id = ?", [night.info.started], |row| row.get(0))
                 .optional()?;
             if known.is_none() {
                 Writer {
@@ -192,7 +192,7 @@ impl History {
             None => Ok(Added::New),
             Some(known) if known == digest => Ok(Added::Known),
             Some(_) => {
-                let started = super::lives::time(night.started);
+                let started = night.info.time();
                 Err(HistoryError::Report(format!(
                     "this report: the history has a different one of the night that started at {started}; merge the parts of a night \
                      before they are added, or remove that night with `cargo xtask lab history remove {started}`"
@@ -251,23 +251,15 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn night(&mut self, night: &Night, digest: &[u8]) -> rusqlite::Result<()> {
-        let (qemu, architecture) = (self.text(&night.qemu)?, self.text(&night.host.architecture)?);
-        let accelerator = self.text(&night.host.accelerator)?;
-        let cpus = i64::try_from(night.host.cpus).unwrap_or(i64::MAX);
+        let NightInfo { started, seconds, complete, qemu, host, kernels } = &night.info;
+        let (qemu, architecture) = (self.text(qemu)?, self.text(&host.architecture)?);
+        let accelerator = self.text(&host.accelerator)?;
+        let cpus = i64::try_from(host.cpus).unwrap_or(i64::MAX);
         self.transaction.execute(
             "INSERT INTO night VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
-                night.started,
-                digest,
-                night.seconds,
-                night.complete,
-                qemu,
-                architecture,
-                cpus,
-                accelerator
-            ],
+            params![started, digest, seconds, complete, qemu, architecture, cpus, accelerator],
         )?;
-        for kernel in &night.kernels {
+        for kernel in kernels {
             let [name, version, config] = [&kernel.name, &kernel.version, &kernel.config];
             let (name, version, config) = (self.text(name)?, self.text(version)?, self.text(config)?);
             let share = |at: usize| {
@@ -276,7 +268,7 @@ impl Writer<'_> {
             let ((lines_ran, lines), (functions_ran, functions)) = (share(0), share(1));
             self.transaction.execute(
                 "INSERT OR IGNORE INTO night_kernel VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                params![night.started, name, version, config, lines_ran, lines, functions_ran, functions],
+                params![started, name, version, config, lines_ran, lines, functions_ran, functions],
             )?;
         }
         // In the order of the table, which is then only appended to.
@@ -299,7 +291,7 @@ impl Writer<'_> {
         let mut insert =
             self.transaction.prepare_cached("INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?)")?;
         for (case, repeat, retry, status, hundredths, failure) in rows {
-            insert.execute(params![night.started, case, repeat, retry, status, hundredths, failure])?;
+            insert.execute(params![started, case, repeat, retry, status, hundredths, failure])?;
         }
         Ok(())
     }

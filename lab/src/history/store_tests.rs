@@ -60,8 +60,8 @@ fn a_night_is_there_once() {
     );
     let lives = Lives::read(&history, usize::MAX).unwrap();
     assert_eq!((lives.nights.len(), lives.lives.iter().map(|life| life.nights.len()).sum::<usize>()), (1, 6));
-    assert!(history.remove(night.started).unwrap());
-    assert!(!history.remove(night.started).unwrap());
+    assert!(history.remove(night.info.started).unwrap());
+    assert!(!history.remove(night.info.started).unwrap());
     assert_eq!(history.add(&other).unwrap(), Added::New);
 }
 
@@ -195,7 +195,7 @@ fn size_of(nights: u32) -> u64 {
         if number % 10 == 0 {
             night = fleet.night(number, |_, _| (0.01, 1.0));
         }
-        night.started += 86_400;
+        night.info.started += 86_400;
         night.tries.iter_mut().for_each(|tried| tried.seconds *= 1.01);
         assert_eq!(history.add(&night).unwrap(), Added::New);
     }

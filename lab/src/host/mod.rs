@@ -4,6 +4,7 @@ pub mod apt;
 pub mod beneath;
 pub mod confine;
 pub mod deb;
+pub mod debian_rust;
 pub mod drgn;
 pub mod git;
 pub mod interrupt;

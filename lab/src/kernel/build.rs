@@ -74,7 +74,7 @@ pub fn exact_version(cache: &Cache, kernel: &Kernel) -> Result<String> {
 fn of_source(lab: &Lab, spec: KernelSpec, wanted: &SourceSpec) -> Result<Kernel> {
     let name = spec.name.as_str();
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let toolchain = toolchain::of(lab, &spec)?;
     let portable = Portable { lab, spec: &spec, source: wanted, patches: &patches, toolchain: &toolchain };
     if let Some(kernel) = portable.found_or_pulled()? {
         return Ok(kernel);
@@ -123,7 +123,7 @@ pub fn identify(lab: &Lab, name: &str) -> Result<Identity> {
         return Ok(identity(distribution::identify(lab, &spec)?, None));
     }
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let toolchain = toolchain::of(lab, &spec)?;
     let wanted = &spec.source;
     let portable = Portable { lab, spec: &spec, source: wanted, patches: &patches, toolchain: &toolchain };
     if let Some(kernel) = portable.found()? {
@@ -148,7 +148,7 @@ pub fn identify(lab: &Lab, name: &str) -> Result<Identity> {
 pub fn pull(lab: &Lab, name: &str, repository: &Repository) -> Result<Kernel> {
     let spec = KernelSpec::load(&lab.root, name)?;
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let toolchain = toolchain::of(lab, &spec)?;
     let portable =
         Portable { lab, spec: &spec, source: &spec.source, patches: &patches, toolchain: &toolchain };
     portable.pull(repository)
@@ -158,7 +158,7 @@ pub fn pull(lab: &Lab, name: &str, repository: &Repository) -> Result<Kernel> {
 pub fn pack(lab: &Lab, kernel: &Kernel) -> Result<Packed> {
     let spec = &kernel.spec;
     let patches = Patch::load_all(&lab.root, &spec.patches)?;
-    let toolchain = toolchain::versions(lab, spec.compiler)?;
+    let toolchain = toolchain::of(lab, spec)?;
     let portable = Portable { lab, spec, source: &spec.source, patches: &patches, toolchain: &toolchain };
     portable.pack(kernel, &exact_version(&lab.cache, kernel)?)
 }

@@ -31,7 +31,7 @@ impl Compiler {
             Compiler::Gcc => format!("CC={PREFIX}gcc"),
             Compiler::Clang => "LLVM=-19".to_owned(),
         };
-        // No kernel here contains Rust, but kconfig would record the version of any rustc.
+        // Kconfig would record the version of any rustc; a kernel with Rust gets Debian's.
         vec![format!("CROSS_COMPILE={PREFIX}"), own, "RUSTC=no-rustc".to_owned()]
     }
 

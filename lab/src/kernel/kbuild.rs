@@ -20,6 +20,7 @@ use crate::{
     host::{
         beneath::read_beneath,
         confine::Reach,
+        debian_rust::{self, FOR_KERNELS},
         interrupt::{self, Interrupted},
         outage::is_outage,
         process::Tool,
@@ -240,7 +241,7 @@ impl Build<'_> {
         let allconfig = self.place.join("asked.config");
         write_whole(&allconfig, config::allconfig(&self.asked))?;
         let log = self.place.join("configure.log");
-        self.make_tool()
+        self.make_tool()?
             .arg("allnoconfig")
             .env("KCONFIG_ALLCONFIG", &allconfig)
             .log(&log)
@@ -272,10 +273,22 @@ impl Build<'_> {
     }
 
     /// Returns make in the source, which can only write to the build directory.
-    fn make_tool(&self) -> Tool {
+    fn make_tool(&self) -> Result<Tool> {
         let (source, output) = (&self.source.directory, self.directory());
         let reach = Reach::new(&output).reading([source, &self.place]);
-        make(self.spec.compiler, source, reach).arg(output_argument(&output))
+        if !self.spec.rust {
+            return Ok(make(self.spec.compiler, source, reach).arg(output_argument(&output)));
+        }
+        let rust = debian_rust::obtain(self.lab, &FOR_KERNELS)?;
+        let make = make(self.spec.compiler, source, reach.reading([&rust.directory]));
+        // The last one of a name counts.
+        let programs = [
+            ("RUSTC", rust.program("rustc")),
+            ("BINDGEN", rust.program("bindgen")),
+            ("RUST_LIB_SRC", rust.library_source()?),
+        ];
+        let programs = programs.map(|(name, path)| format!("{name}={}", path.display()));
+        Ok(make.args(programs).arg(output_argument(&output)))
     }
 
     /// Runs make and returns the number of objects it compiled.
@@ -290,7 +303,7 @@ impl Build<'_> {
         let mut follower = Follower::new(&log);
         fs::write(self.running(), "")?;
         let made = self
-            .make_tool()
+            .make_tool()?
             .arg(format!("-j{jobs}"))
             .args(["Image", "modules"])
             .log(&log)

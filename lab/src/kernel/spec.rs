@@ -51,6 +51,9 @@ pub struct KernelSpec {
     /// The compiler that builds it.
     #[serde(default)]
     pub compiler: Compiler,
+    /// Whether it may contain Rust, for which kbuild then has a compiler.
+    #[serde(default)]
+    pub rust: bool,
     /// The machine it runs on.
     #[serde(default)]
     pub machine: MachineSpec,

@@ -1,10 +1,11 @@
-//! The tools that shape a kernel besides its source and configuration: compiler, linker, pahole.
+//! The tools that shape a kernel besides its source and configuration: compilers, linker, pahole.
 
-use super::compiler::Compiler;
+use super::{compiler::Compiler, spec::KernelSpec};
 use crate::{
     cache::{Cache, KeyBuilder},
     context::Lab,
     host::{
+        debian_rust::{FOR_KERNELS, obtain},
         prerequisites,
         process::{Tool, which},
         whole::write_whole,
@@ -17,7 +18,13 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 /// Writes BTF. A kernel without BTF is built without it.
 const PAHOLE: &str = "pahole";
 
-/// Returns the versions of the tools, one per line.
+/// Returns the versions of the tools that build a kernel, one per line.
+pub(super) fn of(lab: &Lab, spec: &KernelSpec) -> Result<String> {
+    let rust = if spec.rust { obtain(lab, &FOR_KERNELS)?.identity } else { String::new() };
+    Ok(versions(lab, spec.compiler)? + &rust)
+}
+
+/// Returns the versions of the tools that build modules, one per line.
 pub(super) fn versions(lab: &Lab, compiler: Compiler) -> Result<String> {
     // Every command that builds has checked what gcc needs; only a missing program is worth another look.
     if compiler.programs().iter().any(|tool| which(tool).is_none()) {

@@ -19,6 +19,7 @@ mod snapshot;
 mod speed;
 mod standby;
 mod vmtest;
+mod withheld;
 
 pub use boot::Subject;
 pub use boot::machine_spec;
@@ -60,6 +61,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use withheld::Withheld;
 
 /// The time limit from power-on to the agent's greeting.
 pub const BOOT_DEADLINE: Duration = Duration::from_secs(60);
@@ -166,10 +168,25 @@ impl Machine {
                 )));
             }
         };
-        let port_state = PortState::default();
+        let port_state = PortState::new(qemu.id());
         let hello = Hello::default();
         let directory = directory.to_owned();
         Ok(Machine { qemu, monitor, port, port_state, console, directory, hello, snapshot: None })
+    }
+
+    /// Sets a deadline for what follows: the host has withheld nothing yet.
+    pub(crate) fn begin_deadline(&mut self) {
+        self.port_state.withheld = Withheld::new(self.qemu.id());
+    }
+
+    /// Returns the time by which the deadline was extended, since the host withheld it from the guest.
+    pub(crate) fn granted(&self) -> Duration {
+        self.port_state.withheld.granted
+    }
+
+    /// Extends a deadline that has passed by what was withheld since the last extension; returns that.
+    pub(crate) fn grant(&mut self) -> Duration {
+        self.port_state.withheld.grant()
     }
 
     /// Returns the agent's greeting.

@@ -3,7 +3,10 @@
 //! Reading and writing are interleaved, so that a guest with a full queue in one direction cannot
 //! block the other. Each wait also watches the monitor and checks whether the lab was interrupted.
 
-use super::monitor::{Ending, Monitor};
+use super::{
+    monitor::{Ending, Monitor},
+    withheld::Withheld,
+};
 use crate::host::interrupt;
 use protocol::{FrameError, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,7 +37,7 @@ pub(super) struct Port<'a> {
 
 /// The state that one conversation leaves to the next: a deadline can pass in the middle of a
 /// reply.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PortState {
     /// Received bytes that were not decoded yet.
     inbox: Vec<u8>,
@@ -42,6 +45,15 @@ pub(super) struct PortState {
     owed: usize,
     /// Whether a request was written only in part, so that no other can follow.
     broken: bool,
+    /// What the host withheld from the guest.
+    pub(super) withheld: Withheld,
+}
+
+impl PortState {
+    /// The state before the first conversation with the guest of a QEMU.
+    pub(super) fn new(qemu: u32) -> PortState {
+        PortState { inbox: Vec::new(), owed: 0, broken: false, withheld: Withheld::new(qemu) }
+    }
 }
 
 impl<'a> Port<'a> {
@@ -166,7 +178,12 @@ impl<'a> Port<'a> {
             interrupt::check().map_err(io::Error::other)?;
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
+                let more = self.state.withheld.grant();
+                if more.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.until += more;
+                continue;
             }
             let slice = left.min(SLICE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(slice.subsec_nanos()).max(1) };

@@ -16,7 +16,7 @@ pub(super) struct Link<'a> {
     pub(super) machine: &'a mut Machine,
     /// The time limit on the reference machine.
     time: Duration,
-    /// The end of that time on this host.
+    /// The end of that time on this host, if it withholds nothing from the guest.
     until: Instant,
     /// The factor by which this guest is slower than the reference machine, at least 1.
     pub(super) scale: f64,
@@ -28,6 +28,7 @@ impl<'a> Link<'a> {
     /// A link whose requests may take `time` in total, on the reference machine.
     pub(super) fn new(machine: &'a mut Machine, time: Duration) -> Link<'a> {
         let scale = time_scale(machine.hello());
+        machine.begin_deadline();
         Link {
             machine,
             time,
@@ -41,6 +42,7 @@ impl<'a> Link<'a> {
     pub(super) fn limit(&mut self, time: Duration) {
         self.time = time;
         self.until = Instant::now() + time.mul_f64(self.scale);
+        self.machine.begin_deadline();
     }
 
     /// Extends the time limit by a time in which the guest was stopped or waited for the lab.
@@ -48,15 +50,22 @@ impl<'a> Link<'a> {
         self.until += by;
     }
 
+    /// Returns the rest of the time limit, without what the host withheld from the guest.
+    fn rest(&mut self) -> Duration {
+        let until = self.until + self.machine.granted();
+        let rest = until.saturating_duration_since(Instant::now());
+        if rest.is_zero() { self.machine.grant() } else { rest }
+    }
+
     /// Sends a request and waits for the reply.
     pub(super) fn call(&mut self, request: &Request) -> Result<Reply, Death> {
-        let within = self.until.saturating_duration_since(Instant::now());
+        let within = self.rest();
         self.machine.call(request, within).map_err(|death| self.with_whole_limit(death))
     }
 
     /// Sends several requests in one round trip.
     pub(super) fn call_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, Death> {
-        let within = self.until.saturating_duration_since(Instant::now());
+        let within = self.rest();
         self.machine.call_all(requests, within).map_err(|death| self.with_whole_limit(death))
     }
 

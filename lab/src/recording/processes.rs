@@ -11,7 +11,7 @@ use crate::{
     scenario::Errno,
 };
 use protocol::{ChildState, Output, Reply, Request, Stdin};
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
+use std::{borrow::Cow, collections::{BTreeMap, BTreeSet}, fmt::Write as _};
 
 /// The maximum size of a process's stdout and of its stderr that is kept, in bytes.
 pub(super) const OUTPUT_MAX: u32 = 256 << 10;
@@ -31,14 +31,21 @@ const COMM_MAX: usize = 15;
 pub(super) struct Processes {
     /// The program of each child.
     programs: BTreeMap<u32, String>,
-    /// `PID NAME` lines.
-    lines: String,
+    /// The programs of those that have ended, by PID.
+    names: BTreeMap<i32, String>,
 }
 
 impl Processes {
-    /// Returns the content of `saved_cmdlines` after the names that are known anyway. Those of the kernel count.
+    /// Returns the content of `saved_cmdlines` with the names that the kernel missed. Each PID has one name: readers
+    /// disagree about which of several counts.
     pub(super) fn with_names_of(&self, saved_cmdlines: &str) -> String {
-        format!("{}{saved_cmdlines}", self.lines)
+        let pid = |line: &str| line.split(' ').next()?.parse::<i32>().ok();
+        let known: BTreeSet<i32> = saved_cmdlines.lines().filter_map(pid).collect();
+        let mut text = saved_cmdlines.to_owned();
+        for (pid, name) in self.names.iter().filter(|(pid, _)| !known.contains(pid)) {
+            _ = writeln!(text, "{pid} {name}");
+        }
+        text
     }
 
     fn started(&mut self, child: u32, path: &str) {
@@ -48,7 +55,7 @@ impl Processes {
 
     fn ended(&mut self, child: u32, pid: i32) {
         if let Some(name) = self.programs.remove(&child) {
-            _ = writeln!(self.lines, "{pid} {name}");
+            self.names.insert(pid, name);
         }
     }
 }
@@ -158,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_name_of_a_task_counts_after_that_of_its_program() {
+    fn a_task_has_the_name_of_its_program_if_the_kernel_has_none() {
         let mut processes = Processes::default();
         processes.started(0, "/workloads/a-name-of-twenty-letters");
         processes.started(1, "sh");
@@ -166,6 +173,6 @@ mod tests {
         processes.ended(1, 41);
         processes.ended(0, 40);
         processes.ended(0, 39);
-        assert_eq!(processes.with_names_of("41 renamed\n"), "41 sh\n40 a-name-of-twent\n41 renamed\n");
+        assert_eq!(processes.with_names_of("41 renamed\n"), "41 renamed\n40 a-name-of-twent\n");
     }
 }

@@ -54,7 +54,7 @@ pub use steps::{
 pub use template::Template;
 pub use values::{
     Amount, ArgName, CommandLine, ConfigRequirement, Errno, EventName, EventRef, FilePath, GroupName,
-    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, StaticName,
+    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, RustPoint, StaticName,
     TextCheck, Timespan,
 };
 pub use whole::{

@@ -19,7 +19,7 @@ fn site(directory: &Path) {
             .iter_mut()
             .filter(|tried| tried.scenario.ends_with('2'))
             .for_each(|tried| tried.scenario = HOSTILE.into());
-        night.kernels.iter_mut().for_each(|kernel| kernel.version += HOSTILE);
+        night.info.kernels.iter_mut().for_each(|kernel| kernel.version += HOSTILE);
         history.add(&night).unwrap();
     }
     write_site(&history, &DenyList::default(), &directory.join("site"), "ftrace-lab").unwrap();

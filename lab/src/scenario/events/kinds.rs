@@ -8,7 +8,7 @@ use super::{
 };
 use crate::scenario::{
     read::keyed::verb_keyed,
-    values::names::{ArgName, InstanceName, Line},
+    values::names::{ArgName, InstanceName, Line, ProbePoint},
 };
 
 verb_keyed! {
@@ -89,6 +89,10 @@ pub(super) trait Kind {
         None
     }
 
+    fn probe_point_mut(&mut self) -> Option<&mut ProbePoint> {
+        None
+    }
+
     fn user_place(&self) -> Option<&UserPlace> {
         None
     }
@@ -163,6 +167,12 @@ impl EventSpec {
     pub fn args_mut(&mut self) -> Option<&mut Args> {
         let kind: &mut dyn Kind = of_kind!(self);
         kind.args_mut()
+    }
+
+    /// Returns the probe point in the kernel that it is defined at.
+    pub fn probe_point_mut(&mut self) -> Option<&mut ProbePoint> {
+        let kind: &mut dyn Kind = of_kind!(self);
+        kind.probe_point_mut()
     }
 
     /// Returns the place in a workload whose offset [`EventSpec::definition`] needs.

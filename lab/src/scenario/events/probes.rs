@@ -93,6 +93,10 @@ macro_rules! probe {
                 Some(&mut self.args)
             }
 
+            fn probe_point_mut(&mut self) -> Option<&mut ProbePoint> {
+                self.$target.in_kernel()
+            }
+
             fn user_place(&self) -> Option<&UserPlace> {
                 self.$target.in_program()
             }
@@ -114,9 +118,18 @@ trait Target {
     fn in_program(&self) -> Option<&UserPlace> {
         None
     }
+
+    /// Returns the place if it is in the kernel.
+    fn in_kernel(&mut self) -> Option<&mut ProbePoint> {
+        None
+    }
 }
 
-impl Target for ProbePoint {}
+impl Target for ProbePoint {
+    fn in_kernel(&mut self) -> Option<&mut ProbePoint> {
+        Some(self)
+    }
+}
 
 impl Target for StaticName {}
 
@@ -140,7 +153,8 @@ probe! {
     /// Defines a kprobe event.
     Kprobe at kprobe, "groups::kprobes"
     {
-        /// The probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+        /// The probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address. A function of Rust may be
+        /// written as its path, as in `<rust_print::RustPrint as kernel::Module>::init`.
         pub kprobe: ProbePoint,
     }
     define in "kprobe_events": |probe, _places| "p".into(), probe.kprobe.to_string(), String::new()

@@ -16,7 +16,7 @@ pub use event_ref::{EventRef, StaticName};
 pub use literal::Literal;
 pub use names::{
     ArgName, ConfigRequirement, EventName, FilePath, GroupName, InstanceName, Line, ModuleName, OptionName,
-    ProbePoint, ProgramName,
+    ProbePoint, ProgramName, RustPoint,
 };
 pub use string_check::{Pattern, TextCheck};
 pub use timespan::Timespan;

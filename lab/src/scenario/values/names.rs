@@ -157,28 +157,69 @@ impl FromText for ArgName {
 from_text!(ArgName, { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,30}$" });
 
 name! {
-    /// A probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address.
+    /// A probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address. A symbol of Rust may be written as
+    /// the path that it is mangled from.
     ProbePoint
+}
+
+impl ProbePoint {
+    /// Returns the parts of a probe point that is written as a path of Rust.
+    pub fn rust(&self) -> Option<RustPoint<'_>> {
+        RustPoint::of(&self.0)
+    }
+}
+
+/// A probe point in a function of Rust: `PATH`, `PATH+OFFSET` or `MODULE:PATH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RustPoint<'a> {
+    /// The kernel module that has the function.
+    pub module: Option<&'a str>,
+    /// The path, as in `<a::Type as b::Trait>::function`.
+    pub path: &'a str,
+    /// The offset with its `+`; may be empty.
+    pub offset: &'a str,
+}
+
+impl<'a> RustPoint<'a> {
+    fn of(text: &'a str) -> Option<RustPoint<'a>> {
+        let (module, path) = match text.split_once(':') {
+            Some((module, path)) if !path.starts_with(':') && path.contains("::") => (Some(module), path),
+            _ => (None, text),
+        };
+        // A path may contain `dyn A + B`.
+        let end = path.rfind('+').filter(|plus| is_number(&path[plus + 1..])).unwrap_or(path.len());
+        let (path, offset) = path.split_at(end);
+        path.contains("::").then_some(RustPoint { module, path, offset })
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).is_ok(),
+        None => text.parse::<u64>().is_ok(),
+    }
 }
 
 impl FromText for ProbePoint {
     const EXPECTED: &'static str = "a symbol, SYMBOL+OFFSET, MODULE:SYMBOL or an address";
 
     fn from_text(text: &str) -> Result<ProbePoint, String> {
+        if let Some(point) = RustPoint::of(text) {
+            let module = point.module.unwrap_or("rust");
+            identifier("module name", module, EVENT_MAX, true)?;
+            printable_line(text)?;
+            return Ok(ProbePoint(text.to_owned()));
+        }
         let (symbol, offset) =
             text.split_once('+').map_or((text, None), |(symbol, offset)| (symbol, Some(offset)));
         let symbol_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | ':');
         if symbol.is_empty() || !symbol.chars().all(symbol_char) || symbol.matches(':').count() > 1 {
             return Err(format!("`{text}` is not a probe point, expected {}", Self::EXPECTED));
         }
-        let number = |text: &str| match text.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).is_ok(),
-            None => text.parse::<u64>().is_ok(),
-        };
-        if offset.is_some_and(|offset| !number(offset)) {
+        if offset.is_some_and(|offset| !is_number(offset)) {
             return Err(format!("bad offset in `{text}`, expected a number of bytes after the `+`"));
         }
-        if symbol.starts_with(|c: char| c.is_ascii_digit()) && (!number(symbol) || offset.is_some()) {
+        if symbol.starts_with(|c: char| c.is_ascii_digit()) && (!is_number(symbol) || offset.is_some()) {
             return Err(format!("bad address `{text}`, expected a number such as 0xffff800080010000"));
         }
         Ok(ProbePoint(text.to_owned()))
@@ -187,7 +228,7 @@ impl FromText for ProbePoint {
 
 from_text!(ProbePoint, {
     "type": "string",
-    "pattern": "^[A-Za-z0-9_.$:]+(\\+(0x)?[0-9A-Fa-f]+)?$",
+    "pattern": "^[A-Za-z0-9_.$:]+(\\+(0x)?[0-9A-Fa-f]+)?$|::",
     "examples": ["vfs_write", "vfs_write+0x10", "ext4:ext4_file_open"],
 });
 

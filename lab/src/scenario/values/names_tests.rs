@@ -38,6 +38,21 @@ fn probe_points_are_symbols_offsets_and_addresses() {
 }
 
 #[test]
+fn a_rust_function_is_written_as_its_path() {
+    let check = |text, module, path, offset| {
+        let point = ProbePoint::from_text(text).unwrap();
+        assert_eq!(point.rust(), Some(RustPoint { module, path, offset }), "{text}");
+    };
+    check("kernel::print::call_printk", None, "kernel::print::call_printk", "");
+    check("kernel::print::call_printk+0x8", None, "kernel::print::call_printk", "+0x8");
+    check("rust_print:<a::B as c::D>::init+4", Some("rust_print"), "<a::B as c::D>::init", "+4");
+    check("<dyn a::B + c::D>::e", None, "<dyn a::B + c::D>::e", "");
+    assert_eq!(ProbePoint::from_text("ext4:ext4_open+4").unwrap().rust(), None);
+    refused::<ProbePoint>("a::b\np:x y", "control character");
+    refused::<ProbePoint>("a/b:c::d", "bad character '/' in module name");
+}
+
+#[test]
 fn files_do_not_climb() {
     assert_eq!(FilePath::from_text("events/kprobes/enable").unwrap().as_str(), "events/kprobes/enable");
     refused::<FilePath>("../etc/passwd", "contains `..`");
