@@ -235,6 +235,11 @@ fn run_program(
         if Instant::now() < until {
             continue;
         }
+        let withheld = link.machine.grant();
+        if !withheld.is_zero() {
+            until += withheld;
+            continue;
+        }
         if killed {
             let request = format!("the end of `{program}`, which was killed");
             return Err(Death::Deadline { after: KILLED, scale: link.scale, request });

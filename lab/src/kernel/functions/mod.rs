@@ -25,6 +25,8 @@ pub enum Want {
 pub enum Obstacle {
     /// No symbol of the kernel has this name.
     Missing,
+    /// Only what the compiler made of it has a symbol, with a suffix: `f.isra.0`, or `f.llvm.7` with ThinLTO.
+    Renamed,
     /// It is in text that is freed after boot.
     Freed,
     /// Several functions have this name.
@@ -46,6 +48,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::Missing => f.write_str("this kernel has no such function"),
+            Obstacle::Renamed => f.write_str("the compiler gave it another name"),
             Obstacle::Freed => f.write_str("init text, freed after boot"),
             Obstacle::Ambiguous { count, refused } => {
                 let then = match refused {
@@ -112,7 +115,10 @@ impl Functions {
 
     /// Returns the reason why the function cannot be probed or traced, if there is one.
     pub fn obstacle(&self, want: Want, name: &str) -> Option<Obstacle> {
-        let Some(places) = self.by_name.get(name) else { return Some(Obstacle::Missing) };
+        let Some(places) = self.by_name.get(name) else {
+            let renamed = self.names().any(|other| is_renamed(other, name));
+            return Some(if renamed { Obstacle::Renamed } else { Obstacle::Missing });
+        };
         let addresses = || places.iter().map(|place| self.symbols[*place].0);
         if addresses().all(|address| !self.stays(address)) {
             return Some(Obstacle::Freed);
@@ -204,6 +210,12 @@ impl Functions {
     }
 }
 
+/// Returns whether `other` is all of the function `name` under another name; `f.cold` and `f.part.0` are parts of it.
+fn is_renamed(other: &str, name: &str) -> bool {
+    let suffix = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+    suffix.is_some_and(|suffix| !["cold", "part."].iter().any(|part| suffix.starts_with(part)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +237,7 @@ mod tests {
             "__x",
             "never.constprop.0",
             "start_up",
+            "made.llvm.4711",
         ];
         let symbols = names.iter().zip(0_u64..).map(|(name, n)| (0x1000 + n * 16, false, name.to_string()));
         // Aliases of the second and the third: a weak one, and one with more underscores.
@@ -256,6 +269,8 @@ mod tests {
         let nokprobe = Some(Obstacle::Blacklisted("by NOKPROBE_SYMBOL"));
         check("vfs_read", None, None);
         check("nothing", Some(Obstacle::Missing), Some(Obstacle::Missing));
+        check("made", Some(Obstacle::Renamed), Some(Obstacle::Renamed));
+        check("lone", Some(Obstacle::Missing), Some(Obstacle::Missing));
         check("quiet", Some(Obstacle::Notrace), Some(Obstacle::Notrace));
         check("never", nokprobe.clone(), None);
         check("__entry", Some(Obstacle::Blacklisted("as entry text")), None);

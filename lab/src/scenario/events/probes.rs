@@ -154,7 +154,7 @@ probe! {
     Kprobe at kprobe, "groups::kprobes"
     {
         /// The probe point: `SYMBOL`, `SYMBOL+OFFSET`, `MODULE:SYMBOL` or an address. A function of Rust may be
-        /// written as its path, as in `<rust_print::RustPrint as kernel::Module>::init`.
+        /// written as its path, as in `<rust_print_main::RustPrint as kernel::Module>::init`.
         pub kprobe: ProbePoint,
     }
     define in "kprobe_events": |probe, _places| "p".into(), probe.kprobe.to_string(), String::new()
