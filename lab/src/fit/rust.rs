@@ -26,9 +26,8 @@ pub(super) fn with_symbols<'a>(
     scenario: &'a Scenario,
     kernel: &Kernel,
 ) -> Result<Result<Cow<'a, Scenario>, Unfit>> {
-    let has_path =
-        |scenario: &Scenario| scenario.trace.events.iter().any(|event| event.probe().is_some_and(|probe| probe.target.contains("::")));
-    if !has_path(scenario) || !kernel.knows_functions() {
+    let mut targets = scenario.trace.events.iter().filter_map(|event| Some(event.probe()?.target));
+    if !targets.any(|target| target.contains("::")) || !kernel.knows_functions() {
         return Ok(Ok(Cow::Borrowed(scenario)));
     }
     let mut scenario = scenario.clone();
@@ -60,7 +59,9 @@ fn symbol<'a>(
     let found: Vec<&str> =
         demangled.iter().filter(|(_, demangled)| demangled == path).map(|(name, _)| *name).collect();
     match found[..] {
-        [symbol] => Ok(format!("{}{symbol}{offset}", module.map(|module| format!("{module}:")).unwrap_or_default())),
+        [symbol] => {
+            Ok(format!("{}{symbol}{offset}", module.map(|module| format!("{module}:")).unwrap_or_default()))
+        }
         [] => {
             let near = nearest_is(path, demangled.iter().map(|(_, demangled)| demangled));
             Err(format!("no function of Rust has this path{near}"))

@@ -83,7 +83,9 @@ impl DebianRust {
     pub(crate) fn library_source(&self) -> Result<PathBuf> {
         let sources = fs::read_dir(self.directory.join("root/usr/src"))?;
         let mut libraries = sources.flatten().map(|entry| entry.path().join("library"));
-        libraries.find(|library| library.is_dir()).context("Debian's packages have no source of Rust's `core`")
+        libraries
+            .find(|library| library.is_dir())
+            .context("Debian's packages have no source of Rust's `core`")
     }
 }
 

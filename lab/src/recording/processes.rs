@@ -11,7 +11,11 @@ use crate::{
     scenario::Errno,
 };
 use protocol::{ChildState, Output, Reply, Request, Stdin};
-use std::{borrow::Cow, collections::{BTreeMap, BTreeSet}, fmt::Write as _};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 /// The maximum size of a process's stdout and of its stderr that is kept, in bytes.
 pub(super) const OUTPUT_MAX: u32 = 256 << 10;

@@ -54,8 +54,8 @@ pub use steps::{
 pub use template::Template;
 pub use values::{
     Amount, ArgName, CommandLine, ConfigRequirement, Errno, EventName, EventRef, FilePath, GroupName,
-    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, RustPoint, StaticName,
-    TextCheck, Timespan,
+    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, RustPoint,
+    StaticName, TextCheck, Timespan,
 };
 pub use whole::{
     Allowed, Boot, Bootconfig, Cmdline, ExpectPanic, KernelParameter, PackageName, UserlandName, UserlandSpec,

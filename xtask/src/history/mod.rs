@@ -202,7 +202,9 @@ impl Add {
             let night = Night::read(report, Some((&cache, &files)), note).map_err(told)?;
             let added = history.add(&night).map_err(told)?;
             let what = match added {
-                Added::New => format!("{} results of the night {} added", night.tries.len(), night.info.time()),
+                Added::New => {
+                    format!("{} results of the night {} added", night.tries.len(), night.info.time())
+                }
                 Added::Known => format!("the night {} was there before", night.info.time()),
             };
             progress.line(format!("{what}: {}", directory.display()));
