@@ -47,13 +47,14 @@ const TARGETS: [(&str, &[&str]); 12] = [
 ];
 
 /// The flags by which cargo-fuzz enables LLVM's coverage counters.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 9] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+    "-Ccodegen-units=1",
     "--cfg",
     "fuzzing",
 ];
