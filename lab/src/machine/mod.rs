@@ -235,6 +235,16 @@ impl Machine {
 
     /// Sends several requests in one round trip; the agent executes them in order.
     pub fn call_all(&mut self, requests: &[Request], within: Duration) -> Result<Vec<Reply>, Death> {
+        self.begin_deadline();
+        self.call_in_deadline(requests, within)
+    }
+
+    /// Like [`Machine::call_all`], within the rest of the deadline that [`Machine::begin_deadline`] set.
+    pub(crate) fn call_in_deadline(
+        &mut self,
+        requests: &[Request],
+        within: Duration,
+    ) -> Result<Vec<Reply>, Death> {
         let until = Instant::now() + within;
         let mut replies = Vec::with_capacity(requests.len());
         let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);
@@ -252,6 +262,7 @@ impl Machine {
         within: Duration,
         others: &[BorrowedFd<'_>],
     ) -> Result<Option<Reply>, Death> {
+        self.begin_deadline();
         let until = Instant::now() + within;
         let mut port = Port::new(&self.port, &mut self.monitor, &mut self.port_state, until);
         match port.converse_unless(request, others) {

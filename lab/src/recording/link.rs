@@ -59,14 +59,14 @@ impl<'a> Link<'a> {
 
     /// Sends a request and waits for the reply.
     pub(super) fn call(&mut self, request: &Request) -> Result<Reply, Death> {
-        let within = self.rest();
-        self.machine.call(request, within).map_err(|death| self.with_whole_limit(death))
+        let mut replies = self.call_all(std::slice::from_ref(request))?;
+        replies.pop().ok_or_else(|| Death::AgentLost("it gave no reply".into()))
     }
 
     /// Sends several requests in one round trip.
     pub(super) fn call_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, Death> {
         let within = self.rest();
-        self.machine.call_all(requests, within).map_err(|death| self.with_whole_limit(death))
+        self.machine.call_in_deadline(requests, within).map_err(|death| self.with_whole_limit(death))
     }
 
     /// Reports the whole time limit, not the rest of it that the last request had.
