@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     coverage::{Ran, Ranges, Source, SourceFiles},
-    host::beneath::read_beneath,
+    host::{beneath::read_beneath, whole::write_whole},
     kernel::{Kernel, find_builds},
     run::Prepared,
     words::hex,
@@ -156,12 +156,7 @@ fn renumber(value: &mut Value, Sequence(number): Sequence) {
 
 fn store(directory: &Path, sequence: &[Operation]) -> Result<()> {
     let text = serde_json::to_vec(sequence)?;
-    let path = directory.join(format!("{}.json", hex(&Sha256::digest(&text))));
-    // A reader sees all of it or none.
-    let mut file = tempfile::NamedTempFile::new_in(directory).context("cannot make a file")?;
-    std::io::Write::write_all(&mut file, &text)?;
-    file.persist(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-    Ok(())
+    write_whole(&directory.join(format!("{}.json", hex(&Sha256::digest(&text)))), text)
 }
 
 /// Reads the corpus. Leaves out files that are not what their name says, and sequences of other versions.

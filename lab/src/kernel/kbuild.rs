@@ -275,20 +275,18 @@ impl Build<'_> {
     /// Returns make in the source, which can only write to the build directory.
     fn make_tool(&self) -> Result<Tool> {
         let (source, output) = (&self.source.directory, self.directory());
-        let reach = Reach::new(&output).reading([source, &self.place]);
-        if !self.spec.rust {
-            return Ok(make(self.spec.compiler, source, reach).arg(output_argument(&output)));
+        let mut reach = Reach::new(&output).reading([source, &self.place]);
+        let mut rust_paths = Vec::new();
+        if self.spec.rust {
+            let rust = debian_rust::obtain(self.lab, &FOR_KERNELS)?;
+            rust_paths.push(("RUSTC", rust.program("rustc")));
+            rust_paths.push(("BINDGEN", rust.program("bindgen")));
+            rust_paths.push(("RUST_LIB_SRC", rust.library_source()?));
+            reach = reach.reading([&rust.directory]);
         }
-        let rust = debian_rust::obtain(self.lab, &FOR_KERNELS)?;
-        let make = make(self.spec.compiler, source, reach.reading([&rust.directory]));
-        // The last one of a name counts.
-        let programs = [
-            ("RUSTC", rust.program("rustc")),
-            ("BINDGEN", rust.program("bindgen")),
-            ("RUST_LIB_SRC", rust.library_source()?),
-        ];
-        let programs = programs.map(|(name, path)| format!("{name}={}", path.display()));
-        Ok(make.args(programs).arg(output_argument(&output)))
+        // Of several with the same name, the last one counts.
+        let rust_paths = rust_paths.iter().map(|(name, path)| format!("{name}={}", path.display()));
+        Ok(make(self.spec.compiler, source, reach).args(rust_paths).arg(output_argument(&output)))
     }
 
     /// Runs make and returns the number of objects it compiled.

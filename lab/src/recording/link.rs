@@ -28,14 +28,9 @@ impl<'a> Link<'a> {
     /// A link whose requests may take `time` in total, on the reference machine.
     pub(super) fn new(machine: &'a mut Machine, time: Duration) -> Link<'a> {
         let scale = time_scale(machine.hello());
-        machine.begin_deadline();
-        Link {
-            machine,
-            time,
-            until: Instant::now() + time.mul_f64(scale),
-            scale,
-            processes: Processes::default(),
-        }
+        let mut link = Link { machine, time, until: Instant::now(), scale, processes: Processes::default() };
+        link.limit(time);
+        link
     }
 
     /// Replaces the time limit: from now on, requests may take `time` in total, on the reference machine.

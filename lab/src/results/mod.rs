@@ -13,6 +13,7 @@ mod model;
 mod parts;
 mod place;
 mod rates;
+mod shard;
 mod status;
 mod times;
 
@@ -29,5 +30,6 @@ pub use place::{PendingDirectory, RunDirectory, now, now_micros, write_json};
 pub(crate) use place::{partial, point_latest};
 pub(crate) use rates::wilson;
 pub use rates::{Flake, Rates};
+pub use shard::Shard;
 pub use status::{Outcome, OutcomeStatus, Status, Verdict};
 pub use times::{Times, stored_results};

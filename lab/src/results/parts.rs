@@ -1,6 +1,6 @@
 //! The parts of a split: which are missing, which were run again, and how a part is run again.
 
-use super::{Gap, MergeError, MergeInput, PartOptions, ScenarioResult};
+use super::{Gap, MergeError, MergeInput, PartOptions, ScenarioResult, Shard};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -72,11 +72,11 @@ pub(super) fn missing_parts(parts: &[MergeInput]) -> Result<Vec<Gap>, MergeError
     let mut split_of: BTreeMap<&str, (&str, &MergeInput)> = BTreeMap::new();
     for part in parts {
         let here = part.directory.display();
-        let (name, number, of) = match &part.results.run.shard {
+        let (name, Shard { number, of }) = match &part.results.run.shard {
             Some(shard) => parsed(shard).ok_or_else(|| {
                 MergeError(format!("`{here}` has the shard `{shard}`, expected one like `2/5 of 4f2a91c0`"))
             })?,
-            None => ("", 1, 1),
+            None => ("", Shard { number: 1, of: 1 }),
         };
         for kernel in &part.results.kernels {
             let (other, whose) = *split_of.entry(&kernel.name).or_insert((name, part));
@@ -134,10 +134,8 @@ impl Split<'_> {
     }
 }
 
-/// Parses a shard such as `2/5 of 4f2a91c0` into name, number and count.
-fn parsed(shard: &str) -> Option<(&str, usize, usize)> {
-    let (part, name) = shard.split_once(" of ")?;
-    let (number, of) = part.split_once('/')?;
-    let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-    (!name.is_empty() && (1..=of).contains(&number) && of <= 10_000).then_some((name, number, of))
+/// Parses a shard such as `2/5 of 4f2a91c0` into name and part.
+fn parsed(shard: &str) -> Option<(&str, Shard)> {
+    let (part, name) = shard.split_once(" of ").filter(|(_, name)| !name.is_empty())?;
+    Some((name, part.parse().ok()?))
 }

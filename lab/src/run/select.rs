@@ -1,11 +1,8 @@
 //! Kernels × scenarios → [`Selection`]: the cases of a run.
 
-use super::{
-    schedule::Case,
-    shard::{self, Shard},
-};
+use super::{schedule::Case, shard};
 use crate::{
-    results::{Times, stored_results},
+    results::{Shard, Times, stored_results},
     scenario::{Scenario, ScenarioFile},
 };
 use anyhow::Result;

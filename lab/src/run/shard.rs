@@ -4,32 +4,8 @@
 //! machines compute the same split from the same input, whatever times they measured themselves.
 //! Each name is in exactly one shard.
 
-use crate::cache::KeyBuilder;
+use crate::{cache::KeyBuilder, results::Shard};
 use std::{cmp::Reverse, str::FromStr};
-
-/// A part of a split: its number, and the number of parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    /// From 1.
-    number: usize,
-    of: usize,
-}
-
-/// The maximum number of shards.
-const SHARDS_MAX: usize = 10_000;
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let numbers =
-            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
-        match numbers {
-            Some((number, of)) if 1 <= number && number <= of && of <= SHARDS_MAX => Ok(Shard { number, of }),
-            _ => Err(format!("expected I/N with 1 <= I <= N <= {SHARDS_MAX}, as in 2/5")),
-        }
-    }
-}
 
 /// A shard as on the command line: `2/5`, or `2/5 of 4f2a91c0` if its split must have this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +39,6 @@ impl NamedShard {
             )),
             _ => Ok(()),
         }
-    }
-}
-
-impl std::fmt::Display for Shard {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}/{}", self.number, self.of)
     }
 }
 
@@ -123,18 +93,6 @@ fn milliseconds(seconds: f64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_shard_is_one_of_so_many() {
-        let check = |text: &str, expect: Option<(usize, usize)>| {
-            assert_eq!(text.parse::<Shard>().ok().map(|shard| (shard.number, shard.of)), expect, "{text}");
-        };
-        check("1/1", Some((1, 1)));
-        check("2/5", Some((2, 5)));
-        for wrong in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/99999999999"] {
-            check(wrong, None);
-        }
-    }
 
     #[test]
     fn a_part_of_another_split_is_refused() {

@@ -116,7 +116,7 @@ impl Functions {
     /// Returns the reason why the function cannot be probed or traced, if there is one.
     pub fn obstacle(&self, want: Want, name: &str) -> Option<Obstacle> {
         let Some(places) = self.by_name.get(name) else {
-            let renamed = self.names().any(|other| is_renamed(other, name));
+            let renamed = self.clones(name).any(|clone| !clone[name.len()..].starts_with(".part."));
             return Some(if renamed { Obstacle::Renamed } else { Obstacle::Missing });
         };
         let addresses = || places.iter().map(|place| self.symbols[*place].0);
@@ -184,6 +184,13 @@ impl Functions {
         address..self.symbols.get(next).map_or(u64::MAX, |(at, _)| *at)
     }
 
+    /// Returns what the compiler made of a function, and is called as one, unlike `f.cold`: all of it, or `f.part.0`.
+    fn clones(&self, name: &str) -> impl Iterator<Item = &str> {
+        let prefix = format!("{name}.");
+        let is_cold = |other: &str| other.ends_with(".cold") || other.contains(".cold.");
+        self.names().filter(move |other| other.starts_with(&prefix) && !is_cold(other))
+    }
+
     /// Returns the name to suggest instead: a clone that the compiler made of it, a function that it is
     /// inlined into, the same name with other underscores, or one with a similar spelling.
     pub fn nearest(&self, want: Want, name: &str, into: &[String]) -> Option<&str> {
@@ -195,11 +202,7 @@ impl Functions {
             let (known, _) = self.by_name.get_key_value(name)?;
             possible(known).then_some(known.as_str())
         };
-        let prefix = format!("{name}.");
-        // `f.cold` is not called as a function.
-        let clone = self
-            .names()
-            .find(|other| other.starts_with(&prefix) && !other.ends_with(".cold") && possible(other));
+        let clone = self.clones(name).find(|clone| possible(clone));
         let bare = name.trim_start_matches('_');
         let spellings = [bare.to_owned(), format!("_{bare}"), format!("__{bare}"), format!("__arm64_{bare}")];
         clone
@@ -208,12 +211,6 @@ impl Functions {
             .or_else(|| nearest(name, self.names().filter(|name| possible(name))))
             .filter(|found| *found != name)
     }
-}
-
-/// Returns whether `other` is all of the function `name` under another name; `f.cold` and `f.part.0` are parts of it.
-fn is_renamed(other: &str, name: &str) -> bool {
-    let suffix = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-    suffix.is_some_and(|suffix| !["cold", "part."].iter().any(|part| suffix.starts_with(part)))
 }
 
 #[cfg(test)]

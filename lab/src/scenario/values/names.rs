@@ -205,8 +205,9 @@ impl FromText for ProbePoint {
 
     fn from_text(text: &str) -> Result<ProbePoint, String> {
         if let Some(point) = RustPoint::of(text) {
-            let module = point.module.unwrap_or("rust");
-            identifier("module name", module, EVENT_MAX, true)?;
+            if let Some(module) = point.module {
+                identifier("module name", module, EVENT_MAX, true)?;
+            }
             printable_line(text)?;
             return Ok(ProbePoint(text.to_owned()));
         }
