@@ -6,7 +6,7 @@ use clap::Args;
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Finding, Hunt, Limits, Told, Tried, mail},
+    explore::{Corpus, Finding, Hunt, Limits, Told, Tried, mail},
     host::{interrupt, prerequisites::Need},
     kernel::DEFAULT,
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
@@ -25,6 +25,9 @@ use std::{
 /// The number of runs of each finding on each kernel.
 const RUNS: u32 = 20;
 
+/// The corpus, in the cache.
+const CORPUS: &str = "explore";
+
 /// Try random operations on tracing, and keep what contradicts a model of them
 ///
 /// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, filters,
@@ -42,7 +45,8 @@ const RUNS: u32 = 20;
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
     cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
-    cargo xtask lab explore --triage found/7.2-1.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
+    cargo xtask lab explore --again                             what was found before, too\n  \
+    cargo xtask lab explore --triage found/explore-1f0c2b7a.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
     Ctrl-C ends the search; what was found is kept.\n\n\
     Exit codes: 0 nothing was found, 1 something was, 2 usage error, 3 the lab itself failed.")]
 pub(crate) struct Explore {
@@ -64,9 +68,15 @@ pub(crate) struct Explore {
     /// Stop at the first finding, and do not run it again
     #[arg(long, conflicts_with = "also")]
     first: bool,
-    /// Measure which lines run, keep the sequences that reach new ones in the cache, and change these further
+    /// Measure which lines run, keep the sequences that reach new ones in the corpus, and change these further
     #[arg(long)]
     guided: bool,
+    /// Also run what earlier searches found on this kernel
+    #[arg(long, conflicts_with = "first")]
+    again: bool,
+    /// Directory of the corpus: sequences that reached new lines, and what was found [default: explore in the cache]
+    #[arg(long, value_name = "DIR")]
+    corpus: Option<PathBuf>,
     /// Make the sequences of this seed [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -119,20 +129,23 @@ impl Explore {
                     .line(format!("did not recur on a pristine machine: {}", printable(first(reason))));
             }
         };
-        let (findings, sequences) = Hunt::new(&prepared, directory.path(), (seed, limits), tell)?.run()?;
+        let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
+        let hunt = Hunt::new(&prepared, directory.path(), Some(Corpus::at(corpus)), (seed, limits), tell)?;
+        let again = if self.again { hunt.again()? } else { Vec::new() };
+        let (findings, sequences) = hunt.run()?;
         let each = sequences as f64 / started.elapsed().as_secs_f64();
         println!("{sequences} sequences, {each:.1} a second; {} found", findings.len());
-        if findings.is_empty() {
+        let is_new = !findings.is_empty();
+        let files: Vec<_> = again.into_iter().chain(findings.into_iter().map(|found| found.file)).collect();
+        if files.is_empty() {
             fs::remove_dir_all(directory.path())?;
             interrupt::check()?;
             return Ok(exit::SUCCESS);
         }
         println!("scenarios: {}", directory.path().join("found").display());
         interrupt::check()?;
-        if !self.first {
-            self.repeat(&lab, prepared, &findings, directory.path())?;
-        }
-        Ok(exit::FAILED)
+        let all_pass = !self.first && self.repeat(&lab, prepared, &files, directory.path())?;
+        Ok(if is_new || !all_pass { exit::FAILED } else { exit::SUCCESS })
     }
 
     fn options(&self, kernels: Vec<String>, files: &[ScenarioFile], results: &Path) -> Result<Options> {
@@ -149,15 +162,22 @@ impl Explore {
         prepare_on(lab, &options, built)
     }
 
-    /// Runs each finding several times, on each kernel, and prints how often it fails there.
-    fn repeat(&self, lab: &Lab, prepared: Prepared, findings: &[Finding], directory: &Path) -> Result<()> {
-        let files: Vec<ScenarioFile> = findings.iter().map(|finding| finding.file.clone()).collect();
-        let mut rates = Rates::default();
-        let (_, place) = self.on_all(lab, prepared, &files, directory, |result, directory| {
+    /// Runs what was found several times, on each kernel, and prints how often it fails there. Returns whether it
+    /// never does.
+    fn repeat(
+        &self,
+        lab: &Lab,
+        prepared: Prepared,
+        files: &[ScenarioFile],
+        directory: &Path,
+    ) -> Result<bool> {
+        let (mut rates, mut all_pass) = (Rates::default(), true);
+        let (_, place) = self.on_all(lab, prepared, files, directory, |result, directory| {
             rates.add(result, directory);
+            all_pass &= result.status.is_good();
         })?;
         println!("{rates}results and reproducers: {}", place.display());
-        Ok(())
+        Ok(all_pass)
     }
 
     /// Runs a finding several times, on each kernel, and prints a mail about it.

@@ -134,7 +134,8 @@ impl Matrix {
         let build = |name: &String| {
             let identity = kernel::identify(&lab, name)?;
             let paths = prune::paths(&lab.cache, &identity);
-            Ok(Build { kernel: identity.name, key: identity.key, paths })
+            let has_lines = identity.source.is_some();
+            Ok(Build { kernel: identity.name, key: identity.key, paths, has_lines })
         };
         kernels.iter().map(build).collect()
     }

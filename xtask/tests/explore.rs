@@ -4,7 +4,7 @@
 mod stage;
 
 use stage::{ONE_RUN, check, scratch, xtask};
-use std::path::Path;
+use std::{fs, path::Path};
 
 #[test]
 fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
@@ -33,4 +33,27 @@ fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
         "entries-in-buffer/entries-written: 0/0",
     ];
     check(&mut explore, 1, &says);
+}
+
+#[test]
+fn what_was_found_runs_again() {
+    let _alone = ONE_RUN.lock().unwrap();
+    let directory = scratch();
+    let corpus = directory.path().join("corpus");
+    let explore = |options: &[&str]| {
+        let mut explore = xtask();
+        explore.args(["lab", "explore", "--sequences", "8", "--seed", "1", "--minutes", "20", "--jobs", "1"]);
+        explore.args(options).arg("--corpus").arg(&corpus);
+        explore.arg("--results").arg(directory.path().join("results"));
+        explore
+    };
+    // All sequences reach new lines, since none ran before.
+    check(&mut explore(&["--guided"]), 0, &["; 0 found"]);
+    let kept: Vec<_> = corpus.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(kept.len(), 8);
+    let found = corpus.join("found/6.12");
+    fs::create_dir_all(&found).unwrap();
+    fs::copy(&kept[0], found.join("explore-0a1b2c3d.json")).unwrap();
+    let says = ["; 0 found", "explore-0a1b2c3d on 6.12  20 of 20"];
+    check(&mut explore(&["--again"]), 0, &says);
 }

@@ -2,8 +2,9 @@
 
 use super::{
     choose::Chooser,
+    corpus::Corpus,
     families::Operation,
-    guide::Guide,
+    guide::{Guide, known as known_ones},
     names::{Function, PROGRAM, USER_FUNCTIONS},
     script::{Script, script},
     shrink::shrink,
@@ -17,9 +18,11 @@ use crate::{
     results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
     scenario::{FromText, Scenario, ScenarioFile, UserPlace},
+    words::hex,
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
+use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -53,10 +56,8 @@ pub struct Limits {
 /// Something that contradicts the model.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The scenario, below the directory of the run.
+    /// The scenario, below the directory of the run, named by what is the same each time it happens.
     pub file: ScenarioFile,
-    /// What is the same each time it happens.
-    pub signature: String,
     /// The reason of the smallest scenario's failure.
     pub reason: String,
     /// The number of operations before and after minimizing.
@@ -89,11 +90,13 @@ pub struct Hunt<'a, F> {
     /// Where scenarios and findings go.
     directory: &'a Path,
     limits: Limits,
+    /// Where findings are kept for the next search.
+    corpus: Option<Corpus>,
     facts: Facts,
     chooser: Mutex<Chooser>,
     guide: Option<Mutex<Guide>>,
     sequences: AtomicU64,
-    /// The signatures seen so far.
+    /// The names of what was seen so far.
     seen: Mutex<BTreeSet<String>>,
     findings: Mutex<Vec<Finding>>,
     tell: Mutex<F>,
@@ -103,17 +106,19 @@ pub struct Hunt<'a, F> {
 /// A run of operations.
 struct Run {
     result: ScenarioResult,
-    /// `None` if it passed.
-    signature: Option<String>,
+    /// A name for what is the same each time this happens; `None` if it passed.
+    name: Option<String>,
     /// The code that ran, if that is measured.
     code: Option<Ran>,
 }
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
-    /// A search on the first of the prepared kernels.
+    /// A search on the first of the prepared kernels. What it finds is kept in `corpus`; if coverage is measured, it
+    /// changes the sequences there, and adds those that reach new lines.
     pub fn new(
         prepared: &'a Prepared,
         directory: &'a Path,
+        corpus: Option<Corpus>,
         (seed, limits): (u64, Limits),
         tell: F,
     ) -> Result<Hunt<'a, F>> {
@@ -126,6 +131,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             has_text: kernel.vmlinux().is_some(),
             known: known(kernel),
         };
+        let guide = |corpus: &Corpus| Guide::new(prepared, kernel, corpus.clone()).map(Mutex::new);
         Ok(Hunt {
             prepared,
             kernel,
@@ -133,16 +139,26 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             limits,
             facts,
             chooser: Mutex::new(Chooser::new(seed, facts)),
-            guide: match prepared.guest.measures {
-                true => Some(Mutex::new(Guide::new(prepared, kernel)?)),
-                false => None,
-            },
+            guide: corpus.as_ref().filter(|_| prepared.guest.measures).map(guide).transpose()?,
+            corpus,
             sequences: AtomicU64::new(0),
             seen: Mutex::default(),
             findings: Mutex::default(),
             tell: Mutex::new(tell),
             started: Instant::now(),
         })
+    }
+
+    /// Writes scenarios of what earlier searches found on this kernel, with what the model predicts today. Returns
+    /// them; what they find is not found again.
+    pub fn again(&self) -> Result<Vec<ScenarioFile>> {
+        let found = self.corpus.as_ref().map(|corpus| corpus.found(&self.kernel.name)).transpose()?;
+        let again = found.unwrap_or_default().into_iter().map(|(name, operations)| {
+            let file = self.write(&name, &known_ones(self.facts, operations))?;
+            lock(&self.seen).insert(name);
+            Ok(file)
+        });
+        again.collect()
     }
 
     /// Searches until a limit is reached or the lab is interrupted. Returns what was found, and the number of
@@ -184,7 +200,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             let sequences = self.sequences.load(Ordering::Relaxed);
             let reached = self.guide.as_ref().map(|guide| lock(guide).numbers());
             (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
-            if interrupt::check().is_ok() && ran.signature.is_some() {
+            if interrupt::check().is_ok() && ran.name.is_some() {
                 self.pursue(&batch, &ran)?;
             }
         }
@@ -211,16 +227,16 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             Status::LabError => bail!("{}", result.reason),
             _ => {}
         }
-        let signature = (!result.status.is_good()).then(|| signature(&result, &script, operations));
+        let name = (!result.status.is_good()).then(|| named(&signature(&result, &script, operations)));
         let directory = place.path().join(&result.directory);
         let code = self.guide.as_ref().map(|_| Ran::load(&directory, COVERAGE)).transpose()?.flatten();
-        Ok(Run { result, signature, code })
+        Ok(Run { result, name, code })
     }
 
     /// Looks for the smallest part of a batch that fails.
     fn pursue(&self, batch: &[Vec<Operation>], ran: &Run) -> Result<()> {
-        let is_new = |signature: &String| lock(&self.seen).insert(signature.clone());
-        if !ran.signature.as_ref().is_some_and(is_new) {
+        let is_new = |name: &String| lock(&self.seen).insert(name.clone());
+        if !ran.name.as_ref().is_some_and(is_new) {
             return Ok(());
         }
         let whole = batch.concat();
@@ -230,9 +246,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             if interrupt::check().is_err() {
                 return Ok(());
             }
-            if let Some(wanted) = self.once(&operations)?.signature {
+            if let Some(wanted) = self.once(&operations)?.name {
                 // Alone, it may fail otherwise: at an earlier look, for example.
-                lock(&self.seen).insert(wanted.clone());
+                if !lock(&self.seen).insert(wanted.clone()) && ran.name.as_ref() != Some(&wanted) {
+                    return Ok(());
+                }
                 return self.keep(operations, &wanted, whole.len());
             }
         }
@@ -243,7 +261,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     fn keep(&self, operations: Vec<Operation>, wanted: &str, before: usize) -> Result<()> {
         let same = |rest: &[Operation]| {
             interrupt::check()?;
-            Ok(self.once(rest)?.signature.as_deref() == Some(wanted))
+            Ok(self.once(rest)?.name.as_deref() == Some(wanted))
         };
         let operations = match shrink(self.facts, operations, same) {
             Ok(operations) => operations,
@@ -251,19 +269,20 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             Err(error) => return Err(error),
         };
         let reason = self.once(&operations)?.result.reason;
-        let mut findings = lock(&self.findings);
-        // The same one, from another batch.
-        if findings.iter().any(|other| other.signature == wanted) {
-            return Ok(());
+        let file = self.write(wanted, &operations)?;
+        if let Some(corpus) = &self.corpus {
+            corpus.add_found(&self.kernel.name, wanted, &operations)?;
         }
-        let name = format!("{}-{}", self.kernel.name, findings.len() + 1);
-        let text = script("found by exploring", Model::new(self.facts), &operations).text;
-        let file = put(&self.directory.join("found"), &name, &text)?;
-        let finding =
-            Finding { file, signature: wanted.to_owned(), reason, operations: (before, operations.len()) };
+        let finding = Finding { file, reason, operations: (before, operations.len()) };
         (lock(&self.tell))(Told::Found(&finding));
-        findings.push(finding);
+        lock(&self.findings).push(finding);
         Ok(())
+    }
+
+    /// Writes the scenario of a finding.
+    fn write(&self, name: &str, operations: &[Operation]) -> Result<ScenarioFile> {
+        let text = script("found by exploring", Model::new(self.facts), operations).text;
+        put(&self.directory.join("found"), name, &text)
     }
 }
 
@@ -299,6 +318,11 @@ fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name for a signature, the same in each search.
+fn named(signature: &str) -> String {
+    format!("explore-{}", &hex(&Sha256::digest(signature))[..8])
 }
 
 /// What is the same each time something happens: a splat, or what was done and found, without names and numbers.

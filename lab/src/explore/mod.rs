@@ -2,9 +2,10 @@
 //!
 //! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
 //! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
-//! smaller that fail, and [`guide`] keeps those that reach new lines.
+//! smaller that fail, and [`guide`] keeps those that reach new lines in the [`corpus`].
 
 mod choose;
+mod corpus;
 mod draw;
 mod families;
 mod filter;
@@ -19,5 +20,6 @@ mod state;
 mod triage;
 
 pub use choose::OPERATIONS;
+pub use corpus::Corpus;
 pub use hunt::{Finding, Hunt, Limits, Told};
 pub use triage::{Tried, mail};

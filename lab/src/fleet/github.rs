@@ -29,8 +29,10 @@ fn entry(plan: &Plan, job: &Job) -> Value {
     entry
 }
 
-/// Returns the key under which a build is cached between jobs, and its paths.
+/// Returns the key under which a build is cached between jobs, its paths, and the arguments of `lab explore`.
 fn build(build: &Build) -> Value {
     let paths: Vec<_> = build.paths.iter().map(|path| path.to_string_lossy()).collect();
-    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n") })
+    let guided = if build.has_lines { " --guided" } else { "" };
+    let explore = format!("--kernel {}{guided}", build.kernel);
+    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n"), "explore": explore })
 }

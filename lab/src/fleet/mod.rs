@@ -45,6 +45,8 @@ pub struct Build {
     pub key: String,
     /// What is kept.
     pub paths: Vec<PathBuf>,
+    /// Whether its lines are known: it is not a distribution kernel.
+    pub has_lines: bool,
 }
 
 impl Plan {

@@ -154,6 +154,8 @@ impl Repository {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let is_here = matches!(name, "localhost" | "[::1]") || name.starts_with("127.");
         let protocol = if is_here { ClientProtocol::Http } else { ClientProtocol::Https };
+        // It fails if it is the default already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Client::new(ClientConfig { protocol, ..ClientConfig::default() })
     }
 
