@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     coverage::{Ran, Ranges, Source, SourceFiles},
-    kernel::{Kernel, find_builds},
+    kernel::Kernel,
     run::Prepared,
 };
 use anyhow::{Context, Result};
@@ -30,15 +30,14 @@ impl Guide {
     /// # Errors
     /// It is a distribution kernel, whose lines are not known.
     pub(super) fn new(prepared: &Prepared, kernel: &Kernel, corpus: Corpus) -> Result<Guide> {
-        let cache = &prepared.lab.cache;
-        let build = find_builds(cache, &kernel.config_hash)?.into_iter().next().with_context(|| {
+        let vmlinux = kernel.vmlinux().filter(|_| !kernel.is_distribution()).with_context(|| {
             format!(
-                "the lines of {} are not known, only those of kernels that the lab built; leave out --guided",
+                "the lines of {} are not known, only those of kernels that the lab builds; leave out --guided",
                 kernel.name
             )
         })?;
         let files = SourceFiles::of_tracing(&prepared.lab.root)?;
-        let source = Source::of_vmlinux(&build.vmlinux(), &build.roots(), &files)?;
+        let source = Source::of_vmlinux(&vmlinux, &kernel.roots(), &files)?;
         let sequences = corpus.sequences()?;
         Ok(Guide { source, reached: Ranges::default(), lines: 0, sequences, corpus })
     }
