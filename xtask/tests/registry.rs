@@ -1,5 +1,5 @@
 //! Kernels in a registry, the one that Debian packages: pushed, pulled by a cache that has nothing else, interrupted,
-//! damaged.
+//! damaged, refused to strangers.
 
 mod patience;
 #[expect(dead_code, reason = "other tests use more of it")]
@@ -41,13 +41,37 @@ impl Drop for Registry {
     }
 }
 
+/// What makes a registry one that is reached by HTTPS with a password: a certificate for 0.0.0.0, an address of this
+/// host that is not taken for it, and a user.
+const SECURE: &str = r#"
+openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2
+openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj /CN=registry
+echo subjectAltName=IP:0.0.0.0 > names
+openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -days 2 -out cert.pem
+perl -e 'print "user:", crypt("secret", q($2b$05$abcdefghijklmnopqrstuu)), "\n"' > htpasswd
+"#;
+
 impl Registry {
     fn start(directory: &Path) -> Registry {
+        Registry::with(directory, "", "")
+    }
+
+    fn secure(directory: &Path) -> Registry {
+        let made = Command::new("sh").args(["-ec", SECURE]).current_dir(directory).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let directory_text = directory.display();
+        let tls =
+            format!(", tls: {{ certificate: {directory_text}/cert.pem, key: {directory_text}/key.pem }}");
+        let auth = format!("auth: {{ htpasswd: {{ realm: lab, path: {directory_text}/htpasswd }} }}\n");
+        Registry::with(directory, &tls, &auth)
+    }
+
+    fn with(directory: &Path, tls: &str, auth: &str) -> Registry {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (storage, config) = (directory.join("storage"), directory.join("registry.yml"));
         let text = format!(
             "version: 0.1\nlog: {{ level: error }}\nstorage: {{ filesystem: {{ rootdirectory: {} }} }}\n\
-             http: {{ addr: 127.0.0.1:{port} }}\n",
+             http: {{ addr: 127.0.0.1:{port}{tls} }}\n{auth}",
             storage.display()
         );
         fs::write(&config, text).unwrap();
@@ -142,4 +166,36 @@ fn a_killed_push_leaves_no_tag_and_a_damaged_layer_is_refused_by_name() {
     let refused = format!("cannot pull `sha256:{name}` from `{}`: it is damaged", registry.repository());
     check(isolated(&mut registry.transfer("pull"), &empty), 3, &[&refused]);
     assert!(entries(&empty.join("builds")).is_empty());
+}
+
+#[test]
+fn a_registry_has_a_certificate_and_knows_those_who_logged_in_with_docker() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let registry = Registry::secure(directory.path());
+    let empty = cache(directory.path(), &OWN, true);
+    let host = format!("0.0.0.0:{}", registry.port);
+    let pull = || {
+        let mut pull = xtask();
+        pull.args(["lab", "cache", "pull", &format!("oci://{host}/lab/kernels"), "--kernel", "6.12"]);
+        pull.env("DOCKER_CONFIG", directory.path());
+        pull
+    };
+    let trusting = || {
+        let mut pull = pull();
+        pull.env("SSL_CERT_FILE", directory.path().join("ca.pem"));
+        pull
+    };
+    check(isolated(&mut pull(), &empty), 3, &["invalid peer certificate"]);
+    let login = format!("log in with `docker login {host}`");
+    check(isolated(&mut trusting(), &empty), 3, &[&login]);
+    let log_in = |word: &str| {
+        // BASE64 of `user:` and the word.
+        let config = format!("{{\"auths\":{{\"{host}\":{{\"auth\":\"{word}\"}}}}}}");
+        fs::write(directory.path().join("config.json"), config).unwrap();
+    };
+    log_in("dXNlcjp3cm9uZw==");
+    check(isolated(&mut trusting(), &empty), 3, &[&login]);
+    log_in("dXNlcjpzZWNyZXQ=");
+    check(isolated(&mut trusting(), &empty), 3, &["does not have the kernel `6.12`"]);
 }

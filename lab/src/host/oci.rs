@@ -106,7 +106,10 @@ impl Repository {
             }
             Ok(client.fetch_manifest_digest(&reference, &self.auth()).await?)
         };
-        finished(pushing).with_context(|| format!("cannot push to `{self}`"))
+        finished(pushing).map_err(|error| {
+            let next = self.login(&error).map_or_else(String::new, |login| format!(": {login}"));
+            error.context(format!("cannot push to `{self}`{next}"))
+        })
     }
 
     /// Finds the artifact under a tag, or the one whose digest the repository names; `None` if there is none.
@@ -119,8 +122,9 @@ impl Repository {
             Ok(found) => found,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => {
-                let error = anyhow!(error).context(Outage(format!("cannot look into `{self}`: {NETWORK}")));
-                return Err(error);
+                let error = anyhow!(error);
+                let next = self.login(&error).unwrap_or_else(|| NETWORK.to_owned());
+                return Err(error.context(Outage(format!("cannot look into `{self}`: {next}"))));
             }
         };
         ensure!(description.len() <= DESCRIPTION_MAX, "the description of `{reference}` is too long");
@@ -142,6 +146,16 @@ impl Repository {
             format!("cannot pull `{}` from `{self}`: it is damaged, or incomplete", found.layer.digest)
         })?;
         Ok(content.bytes)
+    }
+
+    /// Returns what to do if the registry does not know who asks.
+    fn login(&self, error: &anyhow::Error) -> Option<String> {
+        let refused = matches!(
+            error.downcast_ref()?,
+            OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_)
+        );
+        let host = self.reference.registry();
+        refused.then(|| format!("log in with `docker login {host}` or `podman login {host}`, then try again"))
     }
 
     fn tagged(&self, tag: &str) -> Reference {
