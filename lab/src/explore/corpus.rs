@@ -13,8 +13,9 @@ use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The directory of findings.
+/// The directory of findings, and how their names begin.
 const FOUND: &str = "found";
+const PREFIX: &str = "explore-";
 
 /// The maximum number of sequences, and of the bytes of a file.
 pub(super) const SEQUENCES_MAX: usize = 4096;
@@ -55,7 +56,7 @@ impl Corpus {
     /// Returns the names and operations of what was found on a kernel.
     pub(super) fn found(&self, kernel: &str) -> Result<Vec<(String, Vec<Operation>)>> {
         let found = files(&self.directory.join(FOUND).join(kernel))?.into_iter();
-        let found = found.filter(|file| file.operations.len() <= FOUND_MAX);
+        let found = found.filter(|file| is_name(&file.name) && file.operations.len() <= FOUND_MAX);
         Ok(found.map(|file| (file.name, file.operations)).collect())
     }
 
@@ -71,6 +72,16 @@ struct Stored {
     name: String,
     text: Vec<u8>,
     operations: Vec<Operation>,
+}
+
+/// Returns the name of a finding with this signature, the same in each search.
+pub(super) fn named(signature: &str) -> String {
+    format!("{PREFIX}{}", &digest(signature.as_bytes())[..8])
+}
+
+fn is_name(name: &str) -> bool {
+    let digits = name.strip_prefix(PREFIX).unwrap_or_default();
+    digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn digest(text: &[u8]) -> String {
@@ -117,8 +128,10 @@ mod tests {
         let mut sequences: Vec<Vec<Operation>> =
             (0..3).map(|_| body(&chooser.sequence(None)).to_vec()).collect();
         sequences.iter().for_each(|sequence| corpus.add(sequence).unwrap());
-        corpus.add_found("6.12", "explore-1", &sequences[0]).unwrap();
-        assert_eq!(corpus.found("6.12").unwrap(), [("explore-1".to_owned(), sequences[0].clone())]);
+        let name = named("splat use-after-free");
+        corpus.add_found("6.12", &name, &sequences[0]).unwrap();
+        corpus.add_found("6.12", "another\nname", &sequences[0]).unwrap();
+        assert_eq!(corpus.found("6.12").unwrap(), [(name, sequences[0].clone())]);
         assert_eq!(corpus.found("7.2").unwrap(), []);
         let mut loaded = corpus.sequences().unwrap();
         loaded.sort();

@@ -96,12 +96,12 @@ impl Guide {
             }
         }
         operations.truncate(OPERATIONS_MAX);
-        Some(known(facts, operations))
+        Some(without_unknown(facts, operations))
     }
 }
 
 /// Leaves out what the model does not know after the change of what came before.
-pub(super) fn known(facts: Facts, operations: Vec<Operation>) -> Vec<Operation> {
+pub(super) fn without_unknown(facts: Facts, operations: Vec<Operation>) -> Vec<Operation> {
     let mut model = Model::new(facts);
     let known = operations.into_iter().filter(|operation| {
         let known = operation.is_known(&model);

@@ -2,9 +2,9 @@
 
 use super::{
     choose::Chooser,
-    corpus::Corpus,
+    corpus::{Corpus, named},
     families::Operation,
-    guide::{Guide, known as known_ones},
+    guide::{Guide, without_unknown},
     names::{Function, PROGRAM, USER_FUNCTIONS},
     script::{Script, script},
     shrink::shrink,
@@ -18,11 +18,9 @@ use crate::{
     results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared},
     scenario::{FromText, Scenario, ScenarioFile, UserPlace},
-    words::hex,
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
-use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -154,7 +152,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     pub fn again(&self) -> Result<Vec<ScenarioFile>> {
         let found = self.corpus.as_ref().map(|corpus| corpus.found(&self.kernel.name)).transpose()?;
         let again = found.unwrap_or_default().into_iter().map(|(name, operations)| {
-            let file = self.write(&name, &known_ones(self.facts, operations))?;
+            let file = self.write(&name, &without_unknown(self.facts, operations))?;
             lock(&self.seen).insert(name);
             Ok(file)
         });
@@ -318,11 +316,6 @@ fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A name for a signature, the same in each search.
-fn named(signature: &str) -> String {
-    format!("explore-{}", &hex(&Sha256::digest(signature))[..8])
 }
 
 /// What is the same each time something happens: a splat, or what was done and found, without names and numbers.
