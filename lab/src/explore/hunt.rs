@@ -150,8 +150,8 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Writes scenarios of what earlier searches found on this kernel, with what the model predicts today. Returns
     /// them; what they find is not found again.
     pub fn again(&self) -> Result<Vec<ScenarioFile>> {
-        let found = self.corpus.as_ref().map(|corpus| corpus.found(&self.kernel.name)).transpose()?;
-        let again = found.unwrap_or_default().into_iter().map(|(name, operations)| {
+        let Some(corpus) = &self.corpus else { return Ok(Vec::new()) };
+        let again = corpus.found(&self.kernel.name)?.into_iter().map(|(name, operations)| {
             let file = self.write(&name, &without_unknown(self.facts, operations))?;
             lock(&self.seen).insert(name);
             Ok(file)
