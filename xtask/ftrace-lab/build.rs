@@ -12,8 +12,8 @@ use std::{
 
 const NEEDED: [&str; 7] = ["Cargo.lock", "Cargo.toml", "guest", "kernels", "lab", "scenarios", "xtask"];
 
-/// Not members of the workspace.
-const LEFT_OUT: [&str; 1] = ["lab/fuzz"];
+/// Inputs of the fuzzer.
+const LEFT_OUT: [&str; 2] = ["lab/fuzz/found", "lab/fuzz/seeds"];
 
 fn main() -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;

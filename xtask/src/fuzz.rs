@@ -1,12 +1,12 @@
 //! `cargo xtask fuzz`: runs each fuzz target for a while, with the installed compiler.
 //!
-//! The targets in `lab/fuzz` are laid out for cargo-fuzz, which needs a nightly compiler for its
-//! sanitizer. Coverage alone does not: the flags below are those that cargo-fuzz passes with
-//! `--sanitizer none`, and all of them are stable. Rust's own checks find what a sanitizer would
-//! find here, and the targets' allocator finds excessive use of memory.
+//! One program has all targets. The crates of this workspace are compiled for it by `lab/fuzz/rustc`, with
+//! coverage counters; dependencies are those of every other build. There is no sanitizer, which would need a
+//! nightly compiler: Rust's own checks find what one would find here, and the allocator finds excessive use
+//! of memory.
 
 use crate::{Usage, exit, matrix::github_outputs, root, setup::Setup};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use fs_err as fs;
 use lab::host::prerequisites::Need;
@@ -46,19 +46,6 @@ const TARGETS: [(&str, &[&str]); 12] = [
     ("reproducers", &["lab/fuzz/seeds/reproducers", "lab/fuzz/found/reproducers"]),
 ];
 
-/// The flags by which cargo-fuzz enables LLVM's coverage counters.
-const FLAGS: [&str; 9] = [
-    "-Cpasses=sancov-module",
-    "-Cllvm-args=-sanitizer-coverage-level=4",
-    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
-    "-Cllvm-args=-sanitizer-coverage-pc-table",
-    "-Cllvm-args=-sanitizer-coverage-trace-compares",
-    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
-    "-Ccodegen-units=1",
-    "--cfg",
-    "fuzzing",
-];
-
 /// The largest input, in bytes.
 const INPUT_MAX: u32 = 128 << 10;
 
@@ -79,11 +66,10 @@ impl Fuzz {
         self.setup.ensure(Need::Test)?;
         let shell = Shell::new()?;
         shell.change_dir(root());
-        let host = host(&shell)?;
-        build(&shell, &host)?;
+        build(&shell)?;
         let mut failed = Vec::new();
         for (name, seeds) in TARGETS {
-            if self.wants(name) && !fuzz(&shell, &host, name, seeds, self.seconds)? {
+            if self.wants(name) && !fuzz(&shell, name, seeds, self.seconds)? {
                 failed.push(name);
             }
         }
@@ -111,28 +97,17 @@ fn list(targets: impl Iterator<Item = &'static str>) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
-/// Returns the host triple of the compiler. With a `--target`, even this one, cargo builds build scripts
-/// and procedural macros without the flags; with them, they would not link.
-fn host(shell: &Shell) -> Result<String> {
-    let version = cmd!(shell, "rustc -vV").quiet().read()?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("`rustc -vV` prints no host")?.to_owned())
-}
-
-fn build(shell: &Shell, host: &str) -> Result<()> {
-    // This variable takes precedence over RUSTFLAGS, which may be set in the environment.
-    let flags = FLAGS.join("\x1f");
-    cmd!(
-        shell,
-        "cargo build --release --locked --manifest-path lab/fuzz/Cargo.toml --target {host} --target-dir target/fuzz"
-    )
-    .env("CARGO_ENCODED_RUSTFLAGS", flags)
-    .run()?;
+/// Builds the fuzzer. Without incremental compilation, which would optimize less.
+fn build(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo build --locked --package xtask --package fuzz --bin fuzz")
+        .env("RUSTC_WORKSPACE_WRAPPER", root().join("lab/fuzz/rustc"))
+        .env("CARGO_INCREMENTAL", "0")
+        .run()?;
     Ok(())
 }
 
 /// Runs one target and returns whether no input failed.
-fn fuzz(shell: &Shell, host: &str, name: &str, seeds: &[&str], seconds: u32) -> Result<bool> {
+fn fuzz(shell: &Shell, name: &str, seeds: &[&str], seconds: u32) -> Result<bool> {
     let work = root().join("target/fuzz").join(name);
     let (corpus, artifacts) = (work.join("corpus"), work.join("artifacts"));
     for directory in [&corpus, &artifacts] {
@@ -140,7 +115,7 @@ fn fuzz(shell: &Shell, host: &str, name: &str, seeds: &[&str], seconds: u32) -> 
     }
     let seeds: Vec<_> = seeds.iter().map(Path::new).filter(|seeds| root().join(seeds).is_dir()).collect();
     let Some(first) = seeds.first() else { bail!("`{name}` has no seed inputs") };
-    let program = root().join(format!("target/fuzz/{host}/release/{name}"));
+    let program = root().join("target/debug/fuzz");
     let artifacts = format!("{}/", artifacts.display());
     println!("fuzzing {name} for {seconds} s, from {}", first.display());
     let limits = [
@@ -155,8 +130,8 @@ fn fuzz(shell: &Shell, host: &str, name: &str, seeds: &[&str], seconds: u32) -> 
     // Some targets write files, which is 15 times as fast in memory. An input that fails leaves its files.
     let memory = Path::new("/dev/shm");
     let scratch = tempfile::tempdir_in(if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })?;
-    let run = cmd!(shell, "{program} {limits...} {corpus} {seeds...}").env("TMPDIR", scratch.path());
-    let output = run.quiet().ignore_status().output()?;
+    let run = cmd!(shell, "{program} {limits...} {corpus} {seeds...}").env("FUZZ_TARGET", name);
+    let output = run.env("TMPDIR", scratch.path()).quiet().ignore_status().output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let stat =
         |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_owned();
@@ -175,14 +150,13 @@ fn fuzz(shell: &Shell, host: &str, name: &str, seeds: &[&str], seconds: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn each_target_is_listed_and_has_seeds() {
-        let files = fs::read_dir(root().join("lab/fuzz/targets")).unwrap();
-        let files = files.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
-        let listed = TARGETS.map(|(name, _)| name.to_owned());
-        assert_eq!(files.collect::<BTreeSet<_>>(), BTreeSet::from(listed));
+        let program = fs::read_to_string(root().join("lab/fuzz/src/bodies/mod.rs")).unwrap();
+        let table = program.split_once("TARGETS: ").unwrap().1.split_once("];\n").unwrap().0;
+        let names = table.lines().filter_map(|line| line.split('"').nth(1));
+        assert_eq!(names.collect::<Vec<_>>(), TARGETS.map(|(name, _)| name));
         for (name, seeds) in TARGETS {
             assert!(root().join(seeds[0]).is_dir(), "{name}");
         }

@@ -36,7 +36,7 @@ static OWN_TAGS: LazyLock<usize> = LazyLock::new(|| {
 
 /// Reads what a scenario ran, and a diff. Reads `results.json` and, after a NUL each, another one and the
 /// kernel log of results; merges and compares the two, and writes every form of them.
-pub fn results(bytes: &[u8]) {
+pub(super) fn results(bytes: &[u8]) {
     let [one, other, log] = parts(bytes);
     let place = directory();
     let parts: Vec<MergeInput> = [("a", one), ("b", other)]
@@ -108,7 +108,7 @@ fn tags(text: &str) -> usize {
 
 /// Reads `recording.json` and, after a NUL each, the scenario, the kernel log and `files.json`, and judges
 /// them.
-pub fn recordings(bytes: &[u8]) {
+pub(super) fn recordings(bytes: &[u8]) {
     let [recording, scenario, log, files] = parts(bytes);
     let place = directory();
     let write = |name: &str, data: &[u8]| fs::write(place.path().join(name), data).expect("a file");
@@ -129,7 +129,7 @@ pub fn recordings(bytes: &[u8]) {
 }
 
 /// Reads the description of a kernel, or a configuration fragment.
-pub fn kernels(bytes: &[u8]) {
+pub(super) fn kernels(bytes: &[u8]) {
     let place = directory();
     let text = String::from_utf8_lossy(bytes);
     let config = Config::parse(&text);
@@ -147,7 +147,7 @@ pub fn kernels(bytes: &[u8]) {
 }
 
 /// Reads a `repro.yaml`, and what its files say of its kernel.
-pub fn reproducers(bytes: &[u8]) {
+pub(super) fn reproducers(bytes: &[u8]) {
     let (_file, path) = in_memory(bytes);
     Reproducer::is_meant(&path);
     let found = match Reproducer::read(&path) {

@@ -20,7 +20,7 @@ const OOPS: &str = "Internal error: Oops: 0000000096000004 [#1] SMP\npc : f+0x4/
     f+0x4/0x20 (P)\n g+0x8/0x20\n";
 
 /// Reads a kernel log or a console, which is also taken as the output of a selftest.
-pub fn logs(bytes: &[u8]) {
+pub(super) fn logs(bytes: &[u8]) {
     let log = String::from_utf8_lossy(bytes);
     let _ = panic_line(&log);
     let splats = find(&log);
@@ -42,7 +42,7 @@ pub fn logs(bytes: &[u8]) {
 }
 
 /// Reads a dump, a vmlinux, or the answer of drgn about a dump.
-pub fn vmcore(bytes: &[u8]) {
+pub(super) fn vmcore(bytes: &[u8]) {
     if bytes.first() == Some(&b'{') {
         return post_mortem(bytes);
     }

@@ -4,8 +4,8 @@
 mod artifacts;
 mod guest;
 
-pub use artifacts::{kernels, recordings, reproducers, results};
-pub use guest::{logs, vmcore};
+use artifacts::{kernels, recordings, reproducers, results};
+use guest::{logs, vmcore};
 
 use lab::scenario::{Project, Scenario};
 use protocol::{Reply, Request, read_frame};
@@ -18,6 +18,22 @@ use std::{
     path::{Path, PathBuf},
 };
 use trace::{EventFormat, Item, Trace, page::PageLayout};
+
+/// The fuzz targets: each name with what it does with an input.
+pub(crate) const TARGETS: [(&str, fn(&[u8])); 12] = [
+    ("pages", pages),
+    ("layouts", layouts),
+    ("formats", formats),
+    ("trace_dat", trace_dat),
+    ("frames", frames),
+    ("scenarios", scenarios),
+    ("results", results),
+    ("recordings", recordings),
+    ("logs", logs),
+    ("vmcore", vmcore),
+    ("kernels", kernels),
+    ("reproducers", reproducers),
+];
 
 /// The size of a page of `HEADER_PAGE`, in bytes.
 const PAGE: usize = 4096;
@@ -50,7 +66,7 @@ const EVERY_KIND: &[u8] = b"name: every_kind\nID: 1\nformat:\n\
     __print_symbolic(REC->odd[1], { 0, \"none\" }), __print_array(__get_rel_dynamic_array(list), 2, 4)\n";
 
 /// Parses a scenario file, and the file of a project.
-pub fn scenarios(bytes: &[u8]) {
+fn scenarios(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = Scenario::parse(Path::new("x.yaml"), &text) {
         assert!(!error.to_string().is_empty(), "an error without a message");
@@ -61,7 +77,7 @@ pub fn scenarios(bytes: &[u8]) {
 }
 
 /// Reads the sub-buffers of one CPU.
-pub fn pages(bytes: &[u8]) {
+fn pages(bytes: &[u8]) {
     let whole = bytes.len().next_multiple_of(PAGE);
     let mut pages = bytes.to_vec();
     pages.resize(whole, 0);
@@ -69,7 +85,7 @@ pub fn pages(bytes: &[u8]) {
 }
 
 /// Reads the text of a `header_page` and, after a NUL, a page with that layout.
-pub fn layouts(bytes: &[u8]) {
+fn layouts(bytes: &[u8]) {
     let [layout, page] = parts(bytes);
     let Ok(layout) = PageLayout::parse(&String::from_utf8_lossy(layout)) else { return };
     let mut page = page.to_vec();
@@ -83,7 +99,7 @@ pub fn layouts(bytes: &[u8]) {
 }
 
 /// Reads the text of a `format` file and, after a NUL, a record of that event.
-pub fn formats(bytes: &[u8]) {
+fn formats(bytes: &[u8]) {
     let [format, record] = parts(bytes);
     tables(&String::from_utf8_lossy(format));
     // One page with one record: page header, record header, a word with the record's size, record.
@@ -109,12 +125,12 @@ fn tables(text: &str) {
 }
 
 /// Reads a whole trace file.
-pub fn trace_dat(bytes: &[u8]) {
+fn trace_dat(bytes: &[u8]) {
     walk(bytes);
 }
 
 /// Reads the frames of the agent's port, in either direction.
-pub fn frames(bytes: &[u8]) {
+fn frames(bytes: &[u8]) {
     let mut port = bytes;
     while let Ok(reply) = read_frame::<Reply>(&mut port) {
         let again = protocol::encode(&reply).expect("encoding a decoded reply");

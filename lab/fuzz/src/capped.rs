@@ -1,6 +1,4 @@
-//! Shared by the fuzz targets: their bodies, and an allocator with a limit.
-
-pub mod bodies;
+//! An allocator with a limit.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -19,11 +17,6 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 
 #[global_allocator]
 static ALLOCATOR: Capped = Capped;
-
-/// Runs the body of a target on one input.
-pub fn within(body: fn(&[u8]), bytes: &[u8]) {
-    body(bytes);
-}
 
 fn take(size: usize) {
     if HELD.fetch_add(size, Relaxed).saturating_add(size) > HELD_MAX {
