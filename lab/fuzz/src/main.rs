@@ -7,7 +7,7 @@ mod capped;
 
 use std::{env, sync::LazyLock};
 
-static BODY: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+static BODY: LazyLock<bodies::Body> = LazyLock::new(|| {
     let name = env::var("FUZZ_TARGET").expect("FUZZ_TARGET names no target");
     let target = bodies::TARGETS.into_iter().find(|(target, _)| *target == name);
     target.unwrap_or_else(|| panic!("no fuzz target is `{name}`")).1

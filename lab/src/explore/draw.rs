@@ -34,9 +34,15 @@ impl Draw<'_> {
         self.random.u8(..often) == 0
     }
 
-    /// An event of the sequence, which may exist or not.
+    /// An event of probes of the sequence, which may exist or not.
+    pub(super) fn probes(&mut self) -> Event {
+        Event::Probes(self.sequence, self.random.u8(..EVENTS))
+    }
+
+    /// An event of any kind, which may exist or not.
     pub(super) fn event(&mut self) -> Event {
-        Event { sequence: self.sequence, number: self.random.u8(..EVENTS) }
+        let is_static = self.model.facts.syscalls && self.rarely(4);
+        if is_static { Event::Syscall } else { self.probes() }
     }
 
     /// A name for an instance.

@@ -123,8 +123,12 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
         let config = kernel.config_text()?;
         let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
+        let syscalls = has("FTRACE_SYSCALLS") && is_since(kernel, "5.16");
         let facts = Facts {
             fprobes: has("FPROBE_EVENTS"),
+            // Since 7.0 at the latest they have a symbol of their own.
+            eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
+            syscalls,
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
             has_text: kernel.vmlinux().is_some(),
             known: known(kernel),
@@ -303,8 +307,14 @@ fn known(kernel: &Kernel) -> Known {
         uprobe_append: has("bugs/uprobe-append"),
         uprobe_removed: has("bugs/uprobe-removed"),
         stack_command: has("bugs/stacktrace-command"),
-        triggers_ignore_pids: "5.16".parse().is_ok_and(|changed: KernelVersion| kernel.version < changed),
+        eprobe_instance: has("bugs/eprobe-instance"),
+        off_filter: has("bugs/ftrace-off-filter"),
+        triggers_ignore_pids: !is_since(kernel, "5.16"),
     }
+}
+
+fn is_since(kernel: &Kernel, version: &str) -> bool {
+    version.parse().is_ok_and(|version: KernelVersion| kernel.version >= version)
 }
 
 fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {

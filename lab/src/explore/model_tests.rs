@@ -15,8 +15,8 @@ use super::{
 };
 
 const SEQUENCE: Sequence = Sequence(0);
-const EVENT: Event = Event { sequence: SEQUENCE, number: 0 };
-const OTHER: Event = Event { sequence: SEQUENCE, number: 1 };
+const EVENT: Event = Event::Probes(SEQUENCE, 0);
+const OTHER: Event = Event::Probes(SEQUENCE, 1);
 const ONE: Named = Named { sequence: SEQUENCE, number: 0 };
 const TWO: Named = Named { sequence: SEQUENCE, number: 1 };
 const WORK: Operation = Operation::Workload(Workload);
@@ -139,7 +139,7 @@ fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
 }
 
 #[test]
-fn a_trigger_stops_tracing_before_its_event_unless_it_needs_the_record() {
+fn a_trigger_stops_tracing_after_its_event() {
     let until = |filter| {
         let model = applied(&[
             (writes(EVENT), ""),
@@ -151,7 +151,7 @@ fn a_trigger_stops_tracing_before_its_event_unless_it_needs_the_record() {
         assert!(!model.tracing[&None].buffer.records);
         model.recorded[&EVENT].clone()
     };
-    assert_eq!(until(Filter::Clear), []);
+    assert_eq!(until(Filter::Clear), [Some(1)]);
     assert_eq!(until(Filter::Above), [Some(1), Some(2), Some(4)]);
 }
 
@@ -226,6 +226,29 @@ fn uprobes_of_an_armed_event_are_left_alone_where_the_kernel_loses_them() {
     assert_eq!(model.recorded[&EVENT], [Some(4)]);
     assert!(!at(Function::Open).is_known(&model));
     assert!(!Operation::Probes(Probes::Remove(List::All, EVENT)).is_known(&model));
+}
+
+#[test]
+fn an_event_probe_is_hit_wherever_it_is_enabled() {
+    let facts = Facts { offsets: Some([1, 2]), syscalls: true, eprobes: true, ..Facts::default() };
+    let probe = |event| define(event, Kind::Eprobe, Function::Open, Arguments::Own);
+    let operations = [
+        (make(ONE), ""),
+        (probe(EVENT), ""),
+        (probe(EVENT), "EEXIST"),
+        (enable(Some(ONE), EVENT, true), ""),
+        (enable(None, EVENT, true), ""),
+        (Operation::Probes(Probes::Remove(List::All, EVENT)), "EBUSY"),
+        (WORK, ""),
+    ];
+    let model = applied_to(Model::new(facts), &operations);
+    assert_eq!((model.recorded[&EVENT].as_slice(), entries(&model, ONE)), (&[Some(0x800)][..], 1));
+    // Its event is armed and not recorded.
+    assert_eq!(model.files[&(Event::Syscall, None)].text(), "0*");
+    assert_eq!(model.recorded[&Event::Syscall], []);
+    let known = Known { eprobe_instance: true, ..Known::default() };
+    let model = applied_to(Model::new(Facts { known, ..facts }), &operations[..4]);
+    assert!(!enable(None, EVENT, true).is_known(&model));
 }
 
 #[test]

@@ -78,18 +78,31 @@ impl Hash for Sequence {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The name of an event: those of sequence 3 are `x3/e0`, `x3/e1` and so on.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(super) struct Event {
-    /// Its sequence.
-    pub(super) sequence: Sequence,
-    /// Its number in the sequence.
-    pub(super) number: u8,
+pub(super) enum Event {
+    /// One of probes, with its number: those of sequence 3 are `x3/e0`, `x3/e1` and so on.
+    Probes(Sequence, u8),
+    /// The system call that `eventfd` makes, an event that the kernel has by itself.
+    Syscall,
+}
+
+impl Event {
+    /// The name without the group.
+    pub(super) fn name(self) -> String {
+        match self {
+            Event::Probes(_, number) => format!("e{number}"),
+            Event::Syscall => "sys_enter_eventfd2".to_owned(),
+        }
+    }
 }
 
 impl Display for Event {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        write!(out, "x{}/e{}", self.sequence.0, self.number)
+        match self {
+            Event::Probes(sequence, _) => write!(out, "x{}/{}", sequence.0, self.name()),
+            Event::Syscall => write!(out, "syscalls/{}", self.name()),
+        }
     }
 }
 

@@ -90,8 +90,14 @@ mod tests {
 
     #[test]
     fn every_sequence_is_a_scenario() {
-        let facts =
-            Facts { fprobes: true, offsets: Some([0x1000, 0x2000]), has_text: true, ..Facts::default() };
+        let facts = Facts {
+            fprobes: true,
+            eprobes: true,
+            syscalls: true,
+            offsets: Some([0x1000, 0x2000]),
+            has_text: true,
+            ..Facts::default()
+        };
         let mut chooser = Chooser::new(1, facts);
         for _ in 0..100 {
             let operations = [chooser.sequence(None), chooser.sequence(None)].concat();

@@ -1,7 +1,12 @@
 //! The state of tracing: what is defined, enabled and registered, and what was counted.
 
 use super::{
-    families::{commands::Command, keys::Keys, probes::Probe, triggers::Trigger},
+    families::{
+        commands::Command,
+        keys::Keys,
+        probes::{Kind, Probe},
+        triggers::{Action, Spec, Trigger},
+    },
     filter::Filter,
     names::{Event, Function, Named, Place},
 };
@@ -46,7 +51,7 @@ pub(super) struct EventFile {
     /// Its triggers, the last one first, but histograms last.
     pub(super) triggers: Vec<Trigger>,
     /// Whether the event was ever armed here. If so, removing it clears the buffer.
-    pub(super) used: bool,
+    pub(super) used: Aside<bool>,
 }
 
 impl EventFile {
@@ -57,7 +62,7 @@ impl EventFile {
             soft: 0,
             filter: Some(Filter::Clear),
             triggers: Vec::new(),
-            used: false,
+            used: Aside(false),
         }
     }
 
@@ -66,7 +71,7 @@ impl EventFile {
         if on {
             self.soft_disabled = false;
             self.enabled = true;
-            self.used = true;
+            *self.used = true;
         } else {
             // What triggers need stays armed.
             self.enabled &= self.soft > 0;
@@ -80,7 +85,7 @@ impl EventFile {
         if self.soft == 1 && !self.enabled {
             self.soft_disabled = true;
             self.enabled = true;
-            self.used = true;
+            *self.used = true;
         }
     }
 
@@ -213,6 +218,10 @@ pub(super) struct Known {
     pub(super) uprobe_removed: bool,
     /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
     pub(super) stack_command: bool,
+    /// An event probe is attached in the first instance that enables it only (`bugs/eprobe-instance`).
+    pub(super) eprobe_instance: bool,
+    /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
+    pub(super) off_filter: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
     pub(super) triggers_ignore_pids: bool,
 }
@@ -222,6 +231,10 @@ pub(super) struct Known {
 pub(super) struct Facts {
     /// Whether the kernel has fprobe events.
     pub(super) fprobes: bool,
+    /// Whether the kernel has event probes.
+    pub(super) eprobes: bool,
+    /// Whether the kernel has events for system calls that are recorded like others: since 5.16.
+    pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
     /// Whether the kernel's text can be compared: with a vmlinux.
@@ -266,9 +279,10 @@ pub(super) struct Model {
 impl Model {
     /// The state before the first operation.
     pub(super) fn new(facts: Facts) -> Model {
+        let own = facts.syscalls.then_some(Event::Syscall);
         Model {
             lines: Vec::new(),
-            files: BTreeMap::new(),
+            files: own.into_iter().map(|event| ((event, None), EventFile::new())).collect(),
             hooks: BTreeMap::new(),
             tracing: BTreeMap::from([(None, Tracing::new())]),
             commands: BTreeMap::new(),
@@ -278,7 +292,7 @@ impl Model {
             ftrace_off: false,
             cpu_off: false,
             facts: Aside(facts),
-            recorded: Aside::default(),
+            recorded: Aside(own.into_iter().map(|event| (event, Vec::new())).collect()),
             traced: Aside::default(),
             stacked: Aside::default(),
         }
@@ -321,7 +335,13 @@ impl Model {
         change: impl FnOnce(&mut EventFile),
     ) -> Result<(), Errno> {
         let was_armed = self.is_armed(event);
-        change(self.file(place, event)?);
+        let file = self.file(place, event)?;
+        let was_armed_here = file.enabled;
+        change(file);
+        let is_armed_here = file.enabled;
+        if was_armed_here != is_armed_here && self.probes(event).any(|line| line.probe.kind == Kind::Eprobe) {
+            self.attach(place, event, is_armed_here)?;
+        }
         let user = User::Uprobes(event);
         match (was_armed, self.is_armed(event)) {
             (false, true) if self.probes(event).any(|line| line.probe.kind.is_user()) => {
@@ -331,6 +351,29 @@ impl Model {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Attaches an event probe to its event at a place, or detaches it.
+    fn attach(&mut self, place: Place, probe: Event, on: bool) -> Result<(), Errno> {
+        let spec = Spec { action: Action::Probe, target: probe, count: None, filter: Filter::Clear };
+        self.arm(place, Event::Syscall, |file| {
+            if on {
+                file.triggers.push(Trigger { spec, hits: Aside(0) });
+                file.need();
+            } else {
+                file.triggers.retain(|trigger| trigger.spec != spec);
+                file.need_no_longer();
+            }
+        })
+    }
+
+    /// Returns whether an event probe is enabled in several places, of which the kernel forgets all but one.
+    pub(super) fn loses_eprobes(&self) -> bool {
+        self.facts.known.eprobe_instance
+            && self.lines.iter().filter(|line| line.probe.kind == Kind::Eprobe).any(|line| {
+                let files = self.files.iter().filter(|((event, _), _)| *event == line.event);
+                files.filter(|(_, file)| file.enabled).count() > 1
+            })
     }
 
     /// Returns the probes of an event, in order.

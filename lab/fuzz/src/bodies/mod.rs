@@ -19,8 +19,11 @@ use std::{
 };
 use trace::{EventFormat, Item, Trace, page::PageLayout};
 
-/// The fuzz targets: each name with what it does with an input.
-pub(crate) const TARGETS: [(&str, fn(&[u8])); 12] = [
+/// What a target does with an input.
+pub(crate) type Body = fn(&[u8]);
+
+/// The fuzz targets.
+pub(crate) const TARGETS: [(&str, Body); 12] = [
     ("pages", pages),
     ("layouts", layouts),
     ("formats", formats),

@@ -137,7 +137,7 @@ impl Family for Commands {
     fn tear_down(model: &Model) -> Vec<Commands> {
         let removal = |(place, command, function): &(Place, Command, Function), event: Option<Event>| {
             // Of a command without an event, none is written.
-            let event = event.unwrap_or(Event { sequence: Default::default(), number: 0 });
+            let event = event.unwrap_or(Event::Syscall);
             Commands::Remove(*place, *function, *command, event)
         };
         model.commands.iter().map(|(key, (event, _))| removal(key, *event)).collect()

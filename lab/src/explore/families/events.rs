@@ -27,7 +27,7 @@ impl Family for Events {
     fn draw(draw: &mut Draw<'_>) -> Events {
         let (place, event, on) = (draw.place(), draw.event(), draw.on());
         match draw.random.u8(..10) {
-            0 => Events::EnableGroup(place, event.sequence, on),
+            0 => Events::EnableGroup(place, draw.sequence, on),
             1..4 => Events::Filter(place, event, draw.one(&FILTERS)),
             _ => Events::Enable(place, event, on),
         }
@@ -37,7 +37,9 @@ impl Family for Events {
         match *self {
             Events::Enable(place, event, on) => model.arm(place, event, |file| file.switch(on)),
             Events::EnableGroup(place, sequence, on) => {
-                let here = |(event, at): &&(Event, Place)| event.sequence == sequence && *at == place;
+                let here = |(event, at): &&(Event, Place)| {
+                    matches!(event, Event::Probes(of, _) if *of == sequence) && *at == place
+                };
                 let events: Vec<Event> = model.files.keys().filter(here).map(|(event, _)| *event).collect();
                 let found = if events.is_empty() { Err("ENOENT") } else { Ok(()) };
                 let each = events.into_iter().map(|event| model.arm(place, event, |file| file.switch(on)));
@@ -85,6 +87,13 @@ impl Family for Events {
     fn tear_down(model: &Model) -> Vec<Events> {
         // What triggers keep armed is not, once these are removed.
         let enabled = model.files.iter().filter(|(_, file)| file.enabled && !file.soft_disabled);
-        enabled.map(|((event, place), _)| Events::Enable(*place, *event, false)).collect()
+        let enabled = enabled.map(|((event, place), _)| Events::Enable(*place, *event, false));
+        // Those of probes go with their events.
+        let filtered = model
+            .files
+            .iter()
+            .filter(|((event, _), file)| *event == Event::Syscall && file.filter != Some(Filter::Clear));
+        let filtered = filtered.map(|((event, place), _)| Events::Filter(*place, *event, Filter::Clear));
+        enabled.chain(filtered).collect()
     }
 }

@@ -64,6 +64,9 @@ impl Family for Hooks {
     /// An ftrace_ops with an empty filter would trace all functions.
     fn knows(&self, model: &Model) -> bool {
         let Hooks(name, change, functions) = self;
+        if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add { .. }) {
+            return false;
+        }
         match change {
             HookChange::Add { ipmodify } => *ipmodify || !functions.is_empty(),
             HookChange::Widen => !functions.is_empty(),

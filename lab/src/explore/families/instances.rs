@@ -74,7 +74,7 @@ impl Family for Instances {
         match *self {
             Instances::Make(name) => {
                 model.tracing.insert(Some(name), Tracing::new());
-                let events: BTreeSet<Event> = model.lines.iter().map(|line| line.event).collect();
+                let events: BTreeSet<Event> = model.files.keys().map(|(event, _)| *event).collect();
                 let files = events.into_iter().map(|event| ((event, Some(name)), EventFile::new()));
                 model.files.extend(files);
             }

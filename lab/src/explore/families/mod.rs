@@ -87,10 +87,17 @@ macro_rules! families {
         impl Operation {
             /// See [`Family::knows`].
             pub(super) fn is_known(&self, model: &Model) -> bool {
-                match self {
+                let knows = match self {
                     $(Operation::$family(operation) => operation.knows(model),)*
                     Operation::Look => true,
-                }
+                };
+                knows && !self.loses_eprobes(model.clone())
+            }
+
+            /// Returns whether it leaves a state of which the kernel loses a part.
+            fn loses_eprobes(&self, mut model: Model) -> bool {
+                let _ = self.apply(&mut model);
+                model.loses_eprobes()
             }
 
             /// See [`Family::apply`].

@@ -24,6 +24,8 @@ pub(in crate::explore) enum Kind {
     Uprobe,
     /// `r:` in a program.
     Uretprobe,
+    /// `e:`, attached to the event of the system call.
+    Eprobe,
 }
 
 impl Kind {
@@ -52,6 +54,7 @@ impl Kind {
             Kind::Kprobe | Kind::Uprobe => 'p',
             Kind::Kretprobe | Kind::Uretprobe => 'r',
             Kind::Fprobe | Kind::Fexit => 'f',
+            Kind::Eprobe => 'e',
         }
     }
 }
@@ -89,6 +92,7 @@ impl Probe {
         match (self.arguments, self.kind.is_return(), self.function) {
             (Arguments::None, ..) => "",
             (Arguments::Immediate, ..) => " value=\\3:u64",
+            (Arguments::Own, ..) if self.kind == Kind::Eprobe => " value=$flags:u64",
             (Arguments::Own, true, _) => " value=$retval:u64",
             (Arguments::Own, false, Function::Write) => " value=+u0($arg2):u64",
             // Its arguments are a kiocb and an iov_iter.
@@ -128,6 +132,9 @@ impl Probe {
 
     /// Returns its place, as written and as listed.
     fn at(self, facts: &Facts) -> String {
+        if self.kind == Kind::Eprobe {
+            return Event::Syscall.to_string().replace('/', ".");
+        }
         if !self.kind.is_user() {
             let exit = if self.kind == Kind::Fexit { "%return" } else { "" };
             return format!("{}{exit}", self.function.symbol());
@@ -194,7 +201,7 @@ impl Family for Probes {
         let facts = *draw.model.facts;
         let mut functions = FUNCTIONS.to_vec();
         functions.extend(facts.offsets.map(|_| USER_FUNCTIONS).into_iter().flatten());
-        let (event, function) = (draw.event(), draw.one(&functions));
+        let (event, function) = (draw.probes(), draw.one(&functions));
         let list = if facts.offsets.is_some() { List::Uprobes } else { List::Kprobes };
         let list = draw.one(&[List::Kprobes, list, List::All]);
         match draw.random.u8(..11) {
@@ -221,9 +228,9 @@ impl Family for Probes {
                 let lost = known.uprobe_removed && is_user && model.is_armed(event);
                 !lost
                     && model
-                        .can_clear(model.files.iter().any(|((name, _), file)| *name == event && file.used))
+                        .can_clear(model.files.iter().any(|((name, _), file)| *name == event && *file.used))
             }
-            Probes::Truncate(_) => model.can_clear(model.files.values().any(|file| file.used)),
+            Probes::Truncate(_) => model.can_clear(model.files.values().any(|file| *file.used)),
         }
     }
 
@@ -231,7 +238,9 @@ impl Family for Probes {
         match *self {
             Probes::Define(event, probe) => model.define(event, probe),
             Probes::Remove(list, event) => model.remove(event, |line| list.has(line.probe.kind)),
-            Probes::RemoveAt(event, function) => model.remove(event, |line| line.probe.function == function),
+            Probes::RemoveAt(event, function) => {
+                model.remove(event, |line| line.probe.function == function && line.probe.kind != Kind::Eprobe)
+            }
             Probes::Truncate(list) => model.truncate(list),
         }
     }
@@ -260,15 +269,15 @@ impl Family for Probes {
         let listed = |line: &Line| {
             // Some kernels print the default maxactive of a return probe.
             let maxactive = match line.probe.kind {
-                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe => "",
+                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe | Kind::Eprobe => "",
                 _ => r"\d*",
             };
             let letter = line.probe.kind.letter();
             format!("{letter}{maxactive}:{} {}\\n", line.event, regex::escape(&line.probe.text(&model.facts)))
         };
-        let profiled = |line: &Line| format!(r" *e{} +{} +0\n", line.event.number, *line.hits);
+        let profiled = |line: &Line| format!(r" *{} +{} +0\n", line.event.name(), *line.hits);
         let counted =
-            |line: &Line| format!(r" *\/workloads\/{PROGRAM} +e{} +{}\n", line.event.number, *line.hits);
+            |line: &Line| format!(r" *\/workloads\/{PROGRAM} +{} +{}\n", line.event.name(), *line.hits);
         let mut steps = vec![
             read_lines("dynamic_events", &lines(|_| true, &listed)),
             // None was missed.
@@ -290,9 +299,13 @@ impl Family for Probes {
 }
 
 fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
+    let facts = *draw.model.facts;
     let kinds: &[Kind] = match function.is_user() {
+        true if function == Function::Open && facts.eprobes => {
+            &[Kind::Uprobe, Kind::Uretprobe, Kind::Eprobe, Kind::Eprobe]
+        }
         true => &[Kind::Uprobe, Kind::Uretprobe],
-        false if draw.model.facts.fprobes => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
+        false if facts.fprobes => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
         false => &[Kind::Kprobe, Kind::Kretprobe],
     };
     Probe {
@@ -317,7 +330,8 @@ impl Model {
         let same = |other: &Probe| {
             (other.at(&self.facts), other.fetched()) == (probe.at(&self.facts), probe.fetched())
         };
-        if differs || siblings.iter().any(same) {
+        let is_alone = probe.kind == Kind::Eprobe && !is_new;
+        if differs || is_alone || siblings.iter().any(same) {
             let lost = self.facts.known.fprobe_errno && probe.kind.is_fprobe();
             return Err(if lost { "EINVAL" } else { "EEXIST" });
         }
@@ -369,7 +383,7 @@ impl Model {
     /// Drops the files of an event that is gone. The buffers that may have its records are cleared.
     fn forget(&mut self, event: Event) {
         for ((name, place), file) in &self.files {
-            if *name == event && file.used {
+            if *name == event && *file.used {
                 self.tracing.get_mut(place).into_iter().for_each(|at| at.clear());
             }
         }

@@ -26,6 +26,8 @@ pub(in crate::explore) enum Action {
     Disable,
     /// `hist`, of triggers only.
     Histogram,
+    /// An event probe of the event, which is not set as a trigger and not listed.
+    Probe,
 }
 
 impl Action {
@@ -39,6 +41,7 @@ impl Action {
             Action::Enable => "enable_event",
             Action::Disable => "disable_event",
             Action::Histogram => "hist",
+            Action::Probe => "eprobe",
         }
     }
 
@@ -96,9 +99,16 @@ impl Spec {
         self.action.kind() == other.action.kind() && (!self.action.has_event() || self.target == other.target)
     }
 
+    /// Returns whether it acts only after the event is recorded.
+    pub(in crate::explore) fn is_after(self) -> bool {
+        matches!(self.action, Action::Stack | Action::Off)
+    }
+
     /// Returns whether it needs the record of an event.
     pub(in crate::explore) fn needs_record(self) -> bool {
-        self.filter != Filter::Clear || matches!(self.action, Action::Stack | Action::Histogram)
+        self.filter != Filter::Clear
+            || self.is_after()
+            || matches!(self.action, Action::Histogram | Action::Probe)
     }
 
     fn line(self) -> String {
@@ -223,7 +233,8 @@ impl Family for Triggers {
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
         for ((event, place), file) in &model.files {
-            let lines: Vec<String> = file.triggers.iter().map(|trigger| trigger.spec.line()).collect();
+            let listed = file.triggers.iter().filter(|trigger| trigger.spec.action != Action::Probe);
+            let lines: Vec<String> = listed.map(|trigger| trigger.spec.line()).collect();
             if !lines.is_empty() {
                 steps.push(read_lines(&event_path(*place, *event, "trigger"), &lines));
             }
@@ -240,7 +251,7 @@ impl Family for Triggers {
     fn tear_down(model: &Model) -> Vec<Triggers> {
         let mut all = Vec::new();
         for ((event, place), file) in &model.files {
-            let triggers = file.triggers.iter();
+            let triggers = file.triggers.iter().filter(|trigger| trigger.spec.action != Action::Probe);
             all.extend(triggers.map(|trigger| Triggers::Remove(*place, *event, trigger.spec)));
         }
         all

@@ -37,6 +37,7 @@ impl Family for Workload {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         model.enter(Function::Main, 0);
         model.enter(Function::Open, 0);
+        model.event_everywhere(Event::Syscall, 0);
         model.leave(Function::Open);
         for value in WRITTEN {
             model.enter(Function::Write, value);
@@ -133,10 +134,10 @@ impl Model {
         }
     }
 
-    /// The uprobes of a function, the last registered one first.
+    /// The uprobes of a function, the last registered one first, also of an event.
     fn breakpoint(&mut self, function: Function, kind: Kind) {
         for user in self.order.clone() {
-            for index in 0..self.lines.len() {
+            for index in (0..self.lines.len()).rev() {
                 if user == User::Uprobes(self.lines[index].event) {
                     self.hit(index, kind, function, 0);
                 }
@@ -152,10 +153,13 @@ impl Model {
             return;
         }
         *self.lines[index].hits += 1;
+        self.event_everywhere(event, probe.value(written));
+    }
+
+    /// What an event does at all places.
+    fn event_everywhere(&mut self, event: Event, value: u64) {
         let places: Vec<Place> = self.tracing.keys().copied().collect();
-        for place in places {
-            self.event(event, place, probe.value(written));
-        }
+        places.into_iter().for_each(|place| self.event(event, place, value));
     }
 
     /// What an event does at one place: `trace_trigger_soft_disabled()` and `trace_event_buffer_commit()`.
@@ -184,12 +188,12 @@ impl Model {
         if !conditional && !is_copied && !records {
             return;
         }
-        let mut stacks = Vec::new();
+        let mut after = Vec::new();
         if conditional {
             for (index, trigger) in file.triggers.clone().iter().enumerate() {
-                match trigger.spec.action {
-                    _ if !trigger.spec.filter.passes(value) => {}
-                    Action::Stack => stacks.push(index),
+                match trigger.spec {
+                    spec if !spec.filter.passes(value) => {}
+                    spec if spec.is_after() => after.push(index),
                     _ => self.trigger(event, place, index),
                 }
             }
@@ -198,7 +202,7 @@ impl Model {
         if !is_discarded && (is_copied || records) {
             self.record(event, place, value, (spare, !is_copied));
         }
-        for index in stacks {
+        for index in after {
             self.trigger(event, place, index);
         }
     }
@@ -237,6 +241,10 @@ impl Model {
             *trigger.hits += 1;
             return;
         }
+        if action == Action::Probe {
+            let value = self.probes(target).next().map_or(0, |line| line.probe.value(0));
+            return self.event(target, place, value);
+        }
         if let Some(left) = count {
             if left == 0 || !self.changes(action, target, place) {
                 return;
@@ -250,7 +258,7 @@ impl Model {
 
     fn command(&mut self, place: Place, command: Command, function: Function) {
         let Some(&(target, left)) = self.commands.get(&(place, command, function)) else { return };
-        let target = target.unwrap_or(Event { sequence: Default::default(), number: 0 });
+        let target = target.unwrap_or(Event::Syscall);
         if command.is_counted {
             let top = if self.facts.known.stack_command { None } else { place };
             let is_off = command.action == Action::Stack && !self.tracing[&top].buffer.records;
@@ -273,7 +281,7 @@ impl Model {
             Action::Off => records,
             Action::Enable => is_off(),
             Action::Disable => !is_off(),
-            Action::Snapshot | Action::Stack | Action::Histogram => true,
+            Action::Snapshot | Action::Stack | Action::Histogram | Action::Probe => true,
         }
     }
 
@@ -299,7 +307,7 @@ impl Model {
                 let file = self.files.get_mut(&(target, place));
                 file.into_iter().for_each(|file| file.soft_disabled = action == Action::Disable);
             }
-            Action::Histogram => {}
+            Action::Histogram | Action::Probe => {}
         }
     }
 }
