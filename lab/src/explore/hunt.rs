@@ -130,6 +130,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
+            ftrace_stays: is_since(kernel, "7.3"),
             has_text: kernel.vmlinux().is_some(),
             known: known(kernel),
         };
@@ -309,6 +310,7 @@ fn known(kernel: &Kernel) -> Known {
         stack_command: has("bugs/stacktrace-command"),
         eprobe_instance: has("bugs/eprobe-instance"),
         off_filter: has("bugs/ftrace-off-filter"),
+        trigger_release: has("bugs/trigger-release"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),
     }
 }

@@ -222,6 +222,8 @@ pub(super) struct Known {
     pub(super) eprobe_instance: bool,
     /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
     pub(super) off_filter: bool,
+    /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
+    pub(super) trigger_release: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
     pub(super) triggers_ignore_pids: bool,
 }
@@ -237,6 +239,8 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Whether ftrace cannot be turned off: since 7.3.
+    pub(super) ftrace_stays: bool,
     /// Whether the kernel's text can be compared: with a vmlinux.
     pub(super) has_text: bool,
     /// What the kernel is known to do otherwise.

@@ -28,6 +28,7 @@ impl Family for Switches {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         match self {
             Switches::Kprobes(on) => model.disarmed = !on,
+            Switches::Ftrace(false) if model.facts.ftrace_stays => return Err("EOPNOTSUPP"),
             Switches::Ftrace(on) => model.ftrace_off = !on,
         }
         Ok(())

@@ -169,9 +169,11 @@ impl Family for Triggers {
     }
 
     /// The snapshot of the top level lacks what was drained.
-    fn knows(&self, _: &Model) -> bool {
+    fn knows(&self, model: &Model) -> bool {
         let (place, _, spec) = self.parts();
-        place.is_some() || spec.action != Action::Snapshot
+        let is_held =
+            model.facts.known.trigger_release && spec.action.has_event() && spec.target != Event::Syscall;
+        !is_held && (place.is_some() || spec.action != Action::Snapshot)
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
