@@ -13,7 +13,7 @@ use bodies::TARGETS;
 
 /// The directories of seeds in `lab`, each with its target. Other tests read the seeds of `scenarios` and
 /// `kernels`.
-const SEEDS: [(&str, &str); 11] = [
+const SEEDS: [(&str, &str); 12] = [
     ("pages", "fuzz/seeds/pages"),
     ("layouts", "fuzz/seeds/layouts"),
     ("formats", "fuzz/seeds/formats"),
@@ -25,6 +25,7 @@ const SEEDS: [(&str, &str); 11] = [
     ("logs", "tests/fixtures/selftests"),
     ("vmcore", "fuzz/seeds/vmcore"),
     ("reproducers", "fuzz/seeds/reproducers"),
+    ("histories", "fuzz/seeds/histories"),
 ];
 
 /// Returns the entries of a directory of `lab`, which must exist.

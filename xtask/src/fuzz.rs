@@ -31,7 +31,7 @@ pub(crate) struct Fuzz {
 }
 
 /// The targets, each with directories of seed inputs below the repository.
-const TARGETS: [(&str, &[&str]); 12] = [
+const TARGETS: [(&str, &[&str]); 13] = [
     ("pages", &["lab/fuzz/seeds/pages", "lab/fuzz/found/pages"]),
     ("layouts", &["lab/fuzz/seeds/layouts", "lab/fuzz/found/layouts"]),
     ("formats", &["lab/fuzz/seeds/formats", "lab/fuzz/found/formats"]),
@@ -44,6 +44,7 @@ const TARGETS: [(&str, &[&str]); 12] = [
     ("vmcore", &["lab/fuzz/seeds/vmcore", "lab/fuzz/found/vmcore"]),
     ("kernels", &["kernels", "lab/fuzz/found/kernels"]),
     ("reproducers", &["lab/fuzz/seeds/reproducers", "lab/fuzz/found/reproducers"]),
+    ("histories", &["lab/fuzz/seeds/histories", "lab/fuzz/found/histories"]),
 ];
 
 /// The largest input, in bytes.

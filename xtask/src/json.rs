@@ -98,7 +98,7 @@ impl<'a> Ran<'a> {
             passed,
             unsupported,
             known_bug,
-            not_passed: results.scenarios.iter().filter(|result| !result.status.is_good()).count(),
+            not_passed: results.first_tries().filter(|result| !result.status.is_good()).count(),
             scenarios: scenarios.collect(),
             directory,
         }

@@ -140,10 +140,11 @@ pub(crate) fn reproducer(result: &ScenarioResult, directory: &Path) -> String {
 
 /// A failure fails every report until it is fixed, or listed as a known bug.
 fn code(merged: &Merged, since: Option<&Delta>) -> u8 {
-    if !merged.gaps.is_empty() || merged.results.count(Status::LabError) > 0 {
+    let mut statuses = merged.results.scenarios.iter().map(|result| result.status);
+    if !merged.gaps.is_empty() || statuses.clone().any(|status| status == Status::LabError) {
         return exit::LAB;
     }
-    let failed = merged.results.scenarios.iter().any(|result| !result.status.is_good());
+    let failed = statuses.any(|status| !status.is_good());
     let gone = since.is_some_and(|since| !since.gone.is_empty());
     if failed || gone { exit::FAILED } else { exit::SUCCESS }
 }

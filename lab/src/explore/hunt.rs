@@ -130,6 +130,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
+            faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
             ftrace_stays: is_since(kernel, "7.3"),
             has_text: kernel.vmlinux().is_some(),
             known: known(kernel),

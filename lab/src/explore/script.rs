@@ -3,9 +3,10 @@
 use super::{
     families::{Functions, Operation},
     names::{FUNCTIONS, PROGRAM},
-    state::Model,
+    state::{Errno, Model},
 };
-use std::fmt::Write;
+use crate::scenario::Write;
+use std::fmt::Write as _;
 
 /// A scenario, and the operation of each of its steps.
 #[derive(Clone, Debug)]
@@ -27,11 +28,12 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
     let mut origins = vec![0];
     for (index, operation) in operations.iter().enumerate() {
         let errno = operation.apply(&mut model).err();
-        let errno = errno.map_or_else(String::new, |errno| format!(", errno: {errno}"));
         let is_last = index + 1 == operations.len();
         let steps = operation.steps(&model).into_iter().filter(|step| is_worth(step, &model, is_last));
         for step in steps {
-            let _ = writeln!(text, "  - {{ {step}{errno} }}");
+            let failing = model.facts.faults.then(|| failing(&step, errno)).flatten();
+            let errno = errno.map_or_else(String::new, |errno| format!(", errno: {errno}"));
+            let _ = writeln!(text, "  - {{ {} }}", failing.unwrap_or_else(|| step + &errno));
             origins.push(index);
         }
     }
@@ -48,6 +50,19 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
 fn is_worth(step: &str, model: &Model, is_last: bool) -> bool {
     let is_unused = step.contains("ftrace_site") && step.ends_with("is: disabled");
     (model.facts.has_text || !step.starts_with("text:")) && (is_last || !is_unused)
+}
+
+/// Returns the step that does what one that writes does, with each of the kernel's allocations failing in turn.
+/// Whatever failed must leave nothing behind. `None` if it does not write.
+fn failing(step: &str, errno: Option<Errno>) -> Option<String> {
+    let Write { write, text, append, .. } = serde_yaml::from_str(&format!("{{ {step} }}")).ok()?;
+    let append = if append { "--append " } else { "" };
+    let command = format!("failing {append}'{}' '{text}'", write.as_str());
+    let (exit, ends) = match errno {
+        Some(errno) => (1, format!("fails with {errno}")),
+        None => (0, "succeeds".to_owned()),
+    };
+    Some(format!("workload: {command:?}, exit: {exit}, stdout: {{ ends_with: {ends} }}"))
 }
 
 /// What the whole trace of the top level must hold.
@@ -84,7 +99,7 @@ mod tests {
     use super::*;
     use crate::{
         explore::{choose::Chooser, state::Facts},
-        scenario::Scenario,
+        scenario::{Scenario, Step},
     };
     use std::path::Path;
 
@@ -98,13 +113,19 @@ mod tests {
             has_text: true,
             ..Facts::default()
         };
-        let mut chooser = Chooser::new(1, facts);
-        for _ in 0..100 {
-            let operations = [chooser.sequence(None), chooser.sequence(None)].concat();
-            let script = script("two sequences", Model::new(facts), &operations);
-            let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
-            let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));
-            assert_eq!(scenario.steps.len(), script.origins.len());
+        let with_faults = Facts { faults: true, ..facts };
+        for facts in [facts, with_faults] {
+            let mut chooser = Chooser::new(1, facts);
+            for _ in 0..100 {
+                let operations = [chooser.sequence(None), chooser.sequence(None)].concat();
+                let script = script("two sequences", Model::new(facts), &operations);
+                let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
+                let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));
+                assert_eq!(scenario.steps.len(), script.origins.len());
+                let writes =
+                    scenario.steps.iter().filter(|step| matches!(step.value, Step::Write(_))).count();
+                assert!((writes == 0) == facts.faults, "{}", script.text);
+            }
         }
     }
 }

@@ -239,6 +239,8 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Whether allocations can be made to fail.
+    pub(super) faults: bool,
     /// Whether ftrace cannot be turned off: since 7.3.
     pub(super) ftrace_stays: bool,
     /// Whether the kernel's text can be compared: with a vmlinux.

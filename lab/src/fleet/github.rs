@@ -29,10 +29,10 @@ fn entry(plan: &Plan, job: &Job) -> Value {
     entry
 }
 
-/// Returns the key under which a build is cached between jobs, its paths, and the arguments of `lab explore`.
+/// Returns the key under which a build is cached between jobs, its paths, and the option by which its coverage guides
+/// `lab explore`, if it can.
 fn build(build: &Build) -> Value {
     let paths: Vec<_> = build.paths.iter().map(|path| path.to_string_lossy()).collect();
-    let guided = if build.has_lines { " --guided" } else { "" };
-    let explore = format!("--kernel {}{guided}", build.kernel);
-    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n"), "explore": explore })
+    let guided = if build.has_lines { "--guided" } else { "" };
+    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n"), "guided": guided })
 }

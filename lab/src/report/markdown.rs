@@ -114,7 +114,8 @@ fn kernels(text: &mut String, results: &Results) {
     text.push('\n');
     for kernel in &results.kernels {
         let of = || results.scenarios.iter().filter(|result| result.kernel == kernel.name);
-        let counts = shown.iter().map(|status| of().filter(|result| result.status == *status).count());
+        let first = || of().filter(|result| result.retry.is_none());
+        let counts = shown.iter().map(|status| first().filter(|result| result.status == *status).count());
         let counts: String = counts.map(|count| format!(" {count} |")).collect();
         let seconds: f64 = of().map(|result| result.seconds).sum();
         let (name, source) = (escaped(&kernel.name), escaped(&kernel.source_version));

@@ -145,7 +145,7 @@ fn held_or_not(status: OutcomeStatus) -> &'static str {
     }
 }
 
-/// Returns the last line of a run: the number of results of each status.
+/// Returns the last line of a run: the number of results of each status, and of further tries.
 pub fn summary(results: &Results) -> String {
     let mut text = String::new();
     for status in Status::ALL {
@@ -155,6 +155,10 @@ pub fn summary(results: &Results) -> String {
             // Writing to a string does not fail.
             let _ = write!(text, "{comma}{count} {status}");
         }
+    }
+    let again = results.scenarios.len() - results.first_tries().count();
+    if again > 0 {
+        let _ = write!(text, ", {again} tried again");
     }
     format!("{text} in {:.1} s", results.run.seconds)
 }
@@ -170,6 +174,14 @@ fn indent(text: &mut String, by: usize, lines: &str) {
 mod tests {
     use super::*;
     use crate::results::fixture;
+
+    #[test]
+    fn a_further_try_is_not_one_more_scenario() {
+        let failed = fixture::result("a", Status::Failed);
+        let again = crate::results::ScenarioResult { retry: Some(1), ..fixture::result("a", Status::Passed) };
+        let results = fixture::results(vec![failed, again, fixture::result("b", Status::Passed)]);
+        assert_eq!(summary(&results), "1 passed, 1 failed, 1 tried again in 1.0 s");
+    }
 
     #[test]
     fn nothing_of_a_result_moves_the_cursor() {

@@ -248,8 +248,13 @@ pub(crate) fn label(name: &str, repeat: Option<u32>, retry: Option<u32>) -> Stri
 }
 
 impl Results {
-    /// Counts the results with this status.
+    /// Returns the results without those of further tries after a failure.
+    pub fn first_tries(&self) -> impl Iterator<Item = &ScenarioResult> {
+        self.scenarios.iter().filter(|scenario| scenario.retry.is_none())
+    }
+
+    /// Counts the scenarios that ended so when they were first tried.
     pub fn count(&self, status: Status) -> usize {
-        self.scenarios.iter().filter(|scenario| scenario.status == status).count()
+        self.first_tries().filter(|scenario| scenario.status == status).count()
     }
 }

@@ -3,6 +3,7 @@
 use super::{assert_printable, in_memory, parts};
 use lab::{
     coverage::{FileChange, Ran},
+    history::{self, DenyList, History, Lives, judge, kcidb, write_site},
     kernel::{Config, KernelSpec, KernelVersion, requested_symbols},
     recording::Recording,
     report::{Page, REPORT, Terminal, markdown, summary, write_forms},
@@ -126,6 +127,26 @@ pub(super) fn recordings(bytes: &[u8]) {
         assert!(died || verdict.status != Status::Passed, "a pass without a trace");
         assert_printable(&Terminal::new(true).verdict(&verdict));
     }
+}
+
+/// Reads the file of a history, or a deny list: judges the last night, and writes the site and KCIDB's JSON.
+pub(super) fn histories(bytes: &[u8]) {
+    let place = directory();
+    fs::write(place.path().join(history::FILE), bytes).expect("a file");
+    let (_file, path) = in_memory(bytes);
+    let denied = DenyList::read(&path).unwrap_or_default();
+    let Ok(history) = History::open(place.path()) else { return };
+    if let Ok(lives) = Lives::read(&history, usize::MAX)
+        && let Some(night) = lives.last()
+    {
+        judge(&lives, night, &denied).expect("a judgement of a night");
+        kcidb(&lives, night, "x").expect("KCIDB of a night");
+        let _ = (lives.changes(night), lives.flakes(), lives.failures());
+    }
+    let site = place.path().join("site");
+    let _ = write_site(&history, &denied, &site, "lab");
+    let names = |path: &Path| fs::read_dir(path).expect("a directory").count();
+    assert!(names(place.path()) <= 2, "the site leaves its directory");
 }
 
 /// Reads the description of a kernel, or a configuration fragment.

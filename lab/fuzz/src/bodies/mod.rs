@@ -4,7 +4,7 @@
 mod artifacts;
 mod guest;
 
-use artifacts::{kernels, recordings, reproducers, results};
+use artifacts::{histories, kernels, recordings, reproducers, results};
 use guest::{logs, vmcore};
 
 use lab::scenario::{Project, Scenario};
@@ -23,7 +23,7 @@ use trace::{EventFormat, Item, Trace, page::PageLayout};
 pub(crate) type Body = fn(&[u8]);
 
 /// The fuzz targets.
-pub(crate) const TARGETS: [(&str, Body); 12] = [
+pub(crate) const TARGETS: [(&str, Body); 13] = [
     ("pages", pages),
     ("layouts", layouts),
     ("formats", formats),
@@ -36,6 +36,7 @@ pub(crate) const TARGETS: [(&str, Body); 12] = [
     ("vmcore", vmcore),
     ("kernels", kernels),
     ("reproducers", reproducers),
+    ("histories", histories),
 ];
 
 /// The size of a page of `HEADER_PAGE`, in bytes.
