@@ -53,9 +53,15 @@ fn is_worth(step: &str, model: &Model, is_last: bool) -> bool {
 }
 
 /// Returns the step that does what one that writes does, with each of the kernel's allocations failing in turn.
-/// Whatever failed must leave nothing behind. `None` if it does not write.
+/// Whatever failed must leave nothing behind. `None` if it does not write, or if it arms an event: then, 6.12.117 does
+/// not notice that the probes by which it records the names of tasks were not registered, and warns when it
+/// unregisters them.
 fn failing(step: &str, errno: Option<Errno>) -> Option<String> {
     let Write { write, text, append, .. } = serde_yaml::from_str(&format!("{{ {step} }}")).ok()?;
+    let arms = ["/enable", "/trigger", "set_ftrace_filter"].iter().any(|file| write.as_str().ends_with(file));
+    if arms {
+        return None;
+    }
     let append = if append { "--append " } else { "" };
     let command = format!("failing {append}'{}' '{text}'", write.as_str());
     let (exit, ends) = match errno {
@@ -122,9 +128,9 @@ mod tests {
                 let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
                 let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));
                 assert_eq!(scenario.steps.len(), script.origins.len());
-                let writes =
-                    scenario.steps.iter().filter(|step| matches!(step.value, Step::Write(_))).count();
-                assert!((writes == 0) == facts.faults, "{}", script.text);
+                let defines = |step: &Step| matches!(step, Step::Write(write) if write.write.as_str() == "dynamic_events");
+                let plain = scenario.steps.iter().any(|step| defines(&step.value));
+                assert!(!(plain && facts.faults), "{}", script.text);
             }
         }
     }
