@@ -373,13 +373,12 @@ impl Model {
         })
     }
 
-    /// Returns whether an event probe is enabled in several places, of which the kernel forgets all but one.
-    pub(super) fn loses_eprobes(&self) -> bool {
-        self.facts.known.eprobe_instance
-            && self.lines.iter().filter(|line| line.probe.kind == Kind::Eprobe).any(|line| {
-                let files = self.files.iter().filter(|((event, _), _)| *event == line.event);
-                files.filter(|(_, file)| file.enabled).count() > 1
-            })
+    /// Returns whether an event probe is enabled in several places.
+    pub(super) fn has_eprobe_twice(&self) -> bool {
+        self.lines.iter().filter(|line| line.probe.kind == Kind::Eprobe).any(|line| {
+            let files = self.files.iter().filter(|((event, _), _)| *event == line.event);
+            files.filter(|(_, file)| file.enabled).count() > 1
+        })
     }
 
     /// Returns the probes of an event, in order.

@@ -114,7 +114,7 @@ fn kernels(text: &mut String, results: &Results) {
     text.push('\n');
     for kernel in &results.kernels {
         let of = || results.scenarios.iter().filter(|result| result.kernel == kernel.name);
-        let first = || of().filter(|result| result.retry.is_none());
+        let first = || results.first_tries().filter(|result| result.kernel == kernel.name);
         let counts = shown.iter().map(|status| first().filter(|result| result.status == *status).count());
         let counts: String = counts.map(|count| format!(" {count} |")).collect();
         let seconds: f64 = of().map(|result| result.seconds).sum();

@@ -91,13 +91,13 @@ macro_rules! families {
                     $(Operation::$family(operation) => operation.knows(model),)*
                     Operation::Look => true,
                 };
-                knows && !self.loses_eprobes(model.clone())
+                knows && !(model.facts.known.eprobe_instance && self.enables_eprobe_twice(model.clone()))
             }
 
-            /// Returns whether it leaves a state of which the kernel loses a part.
-            fn loses_eprobes(&self, mut model: Model) -> bool {
-                let _ = self.apply(&mut model);
-                model.loses_eprobes()
+            /// Returns whether an event probe is enabled in several places afterwards.
+            fn enables_eprobe_twice(&self, mut after: Model) -> bool {
+                let _ = self.apply(&mut after);
+                after.has_eprobe_twice()
             }
 
             /// See [`Family::apply`].
