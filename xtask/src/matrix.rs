@@ -62,6 +62,9 @@ pub(crate) struct Matrix {
     /// Number of jobs per kernel, however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     shards: Option<u16>,
+    /// Measure the coverage of this kernel (repeatable), for the history
+    #[arg(long, value_name = "NAME", add = complete::kernels())]
+    coverage: Vec<String>,
     /// Print the file of an engine that runs the jobs, instead of a table
     #[arg(long, value_name = "ENGINE", value_parser = engine_parser())]
     engine: Option<&'static Engine>,
@@ -104,6 +107,7 @@ impl Matrix {
         let plan = Plan {
             jobs,
             builds,
+            measured: kernel::choose(root(), &self.coverage)?,
             last: last.as_deref().map(text),
             image: self.image.clone(),
             registry: env::var(REGISTRY_VARIABLE).ok().filter(|registry| !registry.is_empty()),

@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     coverage::{Affected, FileChange, Measured, SourceFiles, affected},
-    explore::Limits,
+    explore::{self, Limits},
     host::prerequisites::Need,
     kernel,
     mutants::{Explored, Mutant, Outcome, Trials, load},
@@ -76,7 +76,7 @@ impl Mutants {
                 continue;
             };
             let time = Duration::from_secs(60 * minutes);
-            let limits = Limits { time, sequences: None, first: true, jobs: default_jobs() };
+            let limits = Limits { time, sequences: None, first: true, jobs: explore::default_jobs() };
             let outcome = trials.explore(mutant, (self.seed, limits))?;
             lab.progress.suspend(|| println!("{}", explored(mutant, &outcome, started.elapsed())));
             tally.add_explored(mutant, &outcome);

@@ -13,7 +13,13 @@ use rustix::{
 /// The maximum length of a read, in bytes.
 const LENGTH_MAX: u32 = 64 * 1024;
 
-/// The size of the start of the file to read, in bytes. Its headers take a page or two.
+/// The size of an instruction, in bytes.
+const INSTRUCTION: usize = 4;
+
+/// The size of the ELF header, in bytes.
+const HEADER: usize = 64;
+
+/// The size of the start of the file to read at most, in bytes. Its headers take a page or two.
 const HEADERS_MAX: usize = 64 * 1024;
 
 const FILE: &str = "/proc/kcore";
@@ -26,7 +32,8 @@ pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal>
         return Err(Refusal::new(format!("read {what}"), Errno::INVAL));
     }
     let file = open(FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).refused("open", FILE)?;
-    let headers = read_at(&file, 0, HEADERS_MAX).refused("read", FILE)?;
+    let header = read_at(&file, 0, HEADER).refused("read", FILE)?;
+    let headers = read_at(&file, 0, headers_length(&header)).refused("read", FILE)?;
     let segments = segments(&headers).ok_or_else(|| Refusal::new("parse /proc/kcore", Errno::NOEXEC))?;
     let offset = file_offset(&segments, address, u64::from(length))
         .ok_or_else(|| Refusal::new(format!("read {what}"), Errno::FAULT))?;
@@ -35,6 +42,21 @@ pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal>
         return Err(Refusal::new(format!("read {what}"), Errno::FAULT));
     }
     Ok(data)
+}
+
+/// Reads the instruction at `address`, and others behind it, each `gap` instructions after the one before. EFAULT as
+/// for [`read_memory`].
+pub(crate) fn read_instructions(address: u64, gaps: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let gaps = gaps.iter().map(|gap| usize::from(*gap) * INSTRUCTION);
+    let length = INSTRUCTION + gaps.clone().sum::<usize>();
+    let all = read_memory(address, u32::try_from(length).unwrap_or(u32::MAX))?;
+    let mut at = 0;
+    let mut read = all[..INSTRUCTION].to_vec();
+    for gap in gaps {
+        at += gap;
+        read.extend(&all[at..at + INSTRUCTION]);
+    }
+    Ok(read)
 }
 
 /// Reads up to `length` bytes at a file offset, fewer at the end of the file.
@@ -59,6 +81,12 @@ struct Segment {
     address: u64,
     length: u64,
     offset: u64,
+}
+
+/// Returns the length of the ELF header and the program headers, which follow it.
+fn headers_length(header: &[u8]) -> usize {
+    let program_headers = || Some(usize::from(u16_at(header, 54)?) * usize::from(u16_at(header, 56)?));
+    (HEADER + program_headers().unwrap_or_default()).min(HEADERS_MAX)
 }
 
 /// Returns the loadable segments of a little-endian ELF64, or `None` for anything else.
@@ -145,6 +173,8 @@ mod tests {
     #[test]
     fn what_is_no_elf_or_cut_short_has_no_segments() {
         let whole = elf(&[(1, 0, 0, 1)]);
+        assert_eq!(headers_length(&whole), whole.len());
+        assert_eq!([headers_length(b"#!/bin/sh"), headers_length(&[0xff; HEADER])], [HEADER, HEADERS_MAX]);
         assert_eq!(segments(&whole).map(|found| found.len()), Some(1));
         for length in 0..whole.len() - 8 {
             assert_eq!(segments(&whole[..length]), None, "of {length} bytes");

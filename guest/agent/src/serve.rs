@@ -202,6 +202,9 @@ impl Server {
             Request::Resize { child, rows, columns } => self.children.resize(child, rows, columns).map(done),
             Request::Kill { child, signal } => self.children.kill(child, signal).map(done),
             Request::ReadMemory { address, length } => kcore::read_memory(address, length).map(Reply::Data),
+            Request::ReadInstructions { address, gaps } => {
+                kcore::read_instructions(address, &gaps).map(Reply::Data)
+            }
             Request::KernelLog { max } => {
                 kernel_log::read(files::DATA_MAX.min(max as usize)).map(Reply::Data)
             }

@@ -15,4 +15,4 @@ pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request,
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
 /// Incremented whenever a message changes; lab and agent refuse to work with another version.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;

@@ -144,6 +144,15 @@ pub enum Request {
         /// The number of bytes, at most 64 KiB.
         length: u32,
     },
+    /// Reads the instruction at an address, and others behind it, like `ReadMemory`: [`Reply::Data`] with four bytes of
+    /// each.
+    ReadInstructions {
+        /// The address of the first.
+        address: u64,
+        /// How far it is from each to the next, in instructions; to the last one at most 64 KiB.
+        #[serde(with = "serde_bytes")]
+        gaps: Vec<u8>,
+    },
     /// Reads the newest `max` bytes of the kernel log with `syslog(2)`: [`Reply::Data`].
     KernelLog {
         /// The maximum number of bytes; the agent caps it so that the reply fits a frame.

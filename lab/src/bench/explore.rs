@@ -3,9 +3,9 @@
 use super::Figures;
 use crate::{
     context::Lab,
-    explore::{Hunt, Limits, OPERATIONS},
+    explore::{Hunt, Limits, OPERATIONS, default_jobs},
     kernel,
-    run::{Options, default_jobs, prepare, select::Selection},
+    run::{Options, prepare, select::Selection},
 };
 use anyhow::{Context, Result};
 use std::{

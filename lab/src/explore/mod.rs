@@ -21,5 +21,5 @@ mod triage;
 
 pub use choose::OPERATIONS;
 pub use corpus::Corpus;
-pub use hunt::{Finding, Hunt, Limits, Told};
+pub use hunt::{Finding, Hunt, Limits, Told, default_jobs};
 pub use triage::{Tried, mail};

@@ -9,15 +9,21 @@ pub(super) fn text(plan: &Plan) -> Result<String> {
     Ok(format!("{}\n", jobs(plan)))
 }
 
-/// Returns the outputs of the step that plans: the matrices of jobs and of builds, and the arguments of
-/// `lab merge`.
+/// Returns the outputs of the step that plans: the matrices of jobs, of builds and of those builds whose coverage is
+/// measured, and the arguments of `lab merge`.
 pub fn outputs(plan: &Plan) -> String {
-    let builds = json!({ "include": plan.builds.iter().map(build).collect::<Vec<_>>() });
-    format!("jobs={}\nbuilds={builds}\nmerge={}\n", jobs(plan), plan.merge_arguments())
+    let builds = matrix(plan.builds.iter().map(build));
+    let measured = plan.builds.iter().filter(|kept| plan.measured.contains(&kept.kernel));
+    let measured = matrix(measured.map(build));
+    format!("jobs={}\nbuilds={builds}\nmeasured={measured}\nmerge={}\n", jobs(plan), plan.merge_arguments())
+}
+
+fn matrix(entries: impl Iterator<Item = Value>) -> Value {
+    json!({ "include": entries.collect::<Vec<_>>() })
 }
 
 fn jobs(plan: &Plan) -> Value {
-    json!({ "include": plan.jobs.iter().map(|job| entry(plan, job)).collect::<Vec<_>>() })
+    matrix(plan.jobs.iter().map(|job| entry(plan, job)))
 }
 
 fn entry(plan: &Plan, job: &Job) -> Value {
@@ -29,10 +35,10 @@ fn entry(plan: &Plan, job: &Job) -> Value {
     entry
 }
 
-/// Returns the key under which a build is cached between jobs, its paths, and the option by which its coverage guides
-/// `lab explore`, if it can.
+/// Returns the key under which a build is cached between jobs, its paths, and the arguments of `lab explore`.
 fn build(build: &Build) -> Value {
     let paths: Vec<_> = build.paths.iter().map(|path| path.to_string_lossy()).collect();
-    let guided = if build.has_lines { "--guided" } else { "" };
-    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n"), "guided": guided })
+    let guided = if build.has_lines { " --guided" } else { "" };
+    let explore = format!("--kernel {}{guided}", build.kernel);
+    json!({ "kernel": build.kernel, "key": build.key, "paths": paths.join("\n"), "explore": explore })
 }

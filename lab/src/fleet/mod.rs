@@ -24,6 +24,8 @@ pub struct Plan {
     pub jobs: Vec<Job>,
     /// The builds of the kernels; empty for engines that do not keep them.
     pub builds: Vec<Build>,
+    /// The kernels whose coverage is measured.
+    pub measured: Vec<String>,
     /// The last report, to compare with.
     pub last: Option<String>,
     /// What the jobs select, and the names of all kernels.
@@ -52,7 +54,8 @@ pub struct Build {
 impl Plan {
     /// Returns the arguments of `lab run` for a job.
     pub fn arguments(&self, job: &Job) -> String {
-        PartOptions { kernels: vec![job.kernel.clone()], ..self.options.clone() }.arguments(&job.shard)
+        let (kernels, coverage) = (vec![job.kernel.clone()], self.measured.contains(&job.kernel));
+        PartOptions { kernels, coverage, ..self.options.clone() }.arguments(&job.shard)
     }
 
     /// Returns the arguments of `lab merge`, without those that say where parts and report are.

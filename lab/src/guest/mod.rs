@@ -78,6 +78,8 @@ pub struct Guest {
     pub plugin: Option<PathBuf>,
     /// Whether all machines have it.
     pub measures: bool,
+    /// Whether the output of each step is stored.
+    pub keeps_output: bool,
 }
 
 /// Builds the guest's part of the checkout.
@@ -108,6 +110,7 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
         selftests,
         plugin: None,
         measures: false,
+        keeps_output: true,
     })
 }
 

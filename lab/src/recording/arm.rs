@@ -64,7 +64,7 @@ pub(super) fn arm(
             return Ok(Some(format!("cannot make `{path}`: {}", Errno::from_number(errno))));
         }
     }
-    mark_arming(link)?;
+    mark_arming(link);
     let writes: Vec<_> =
         plan.writes.iter().filter(|arm| !link.machine.is_prepared(&arm.file, &arm.text)).collect();
     let requests: Vec<_> = writes

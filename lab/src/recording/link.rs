@@ -4,7 +4,9 @@ use super::processes::Processes;
 use crate::machine::{Death, Machine, time_scale};
 use protocol::{Reply, Request};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
+    mem,
     time::{Duration, Instant},
 };
 
@@ -22,13 +24,16 @@ pub(super) struct Link<'a> {
     pub(super) scale: f64,
     /// The processes that were started and waited for.
     pub(super) processes: Processes,
+    /// See [`Link::send_ahead`].
+    ahead: Vec<Request>,
 }
 
 impl<'a> Link<'a> {
     /// A link whose requests may take `time` in total, on the reference machine.
     pub(super) fn new(machine: &'a mut Machine, time: Duration) -> Link<'a> {
         let scale = time_scale(machine.hello());
-        let mut link = Link { machine, time, until: Instant::now(), scale, processes: Processes::default() };
+        let (until, processes, ahead) = (Instant::now(), Processes::default(), Vec::new());
+        let mut link = Link { machine, time, until, scale, processes, ahead };
         link.limit(time);
         link
     }
@@ -60,8 +65,21 @@ impl<'a> Link<'a> {
 
     /// Sends several requests in one round trip.
     pub(super) fn call_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, Death> {
+        let ahead = mem::take(&mut self.ahead);
+        let all = match ahead.as_slice() {
+            [] => Cow::Borrowed(requests),
+            ahead => Cow::Owned([ahead, requests].concat()),
+        };
         let within = self.rest();
-        self.machine.call_in_deadline(requests, within).map_err(|death| self.with_whole_limit(death))
+        let replies = self.machine.call_in_deadline(&all, within);
+        let mut replies = replies.map_err(|death| self.with_whole_limit(death))?;
+        replies.drain(..ahead.len());
+        Ok(replies)
+    }
+
+    /// Sends a request together with the next one, before it, and drops its reply.
+    pub(super) fn send_ahead(&mut self, request: Request) {
+        self.ahead.push(request);
     }
 
     /// Reports the whole time limit, not the rest of it that the last request had.

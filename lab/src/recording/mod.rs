@@ -88,6 +88,7 @@ pub fn record(subject: &Subject<'_>, machine: &mut Machine, directory: &Path) ->
     let mut stage = String::from("arming the trace");
     let mut recorder = Recorder {
         directory,
+        keeps_output: guest.keeps_output,
         traced: Traced::new(Link::new(machine, scenario.timeout)),
         files: Files::new(guest),
         modules: Modules::new(kernel, modules.clone()),
@@ -123,6 +124,8 @@ pub fn binaries(subject: &Subject<'_>) -> Binaries {
 /// A scenario in progress: its parts. Each step gets those that it needs.
 struct Recorder<'a> {
     directory: &'a Path,
+    /// Whether the output of steps is stored.
+    keeps_output: bool,
     traced: Traced<'a>,
     files: Files<'a>,
     modules: Modules<'a>,
@@ -201,7 +204,7 @@ impl Recorder<'_> {
     ) -> Result<(), Death> {
         for (number, step) in (1..).zip(&scenario.steps) {
             *stage = format!("step {number} (`{}`)", step.text);
-            mark(&mut self.traced.link, number)?;
+            mark(&mut self.traced.link, number);
             recording.notes.extend(self.traced.before_step(&step.value)?);
             let watched = Origins::watches(&step.value);
             if watched {
@@ -265,10 +268,10 @@ impl Recorder<'_> {
 }
 
 /// Marks the beginning of a step in the kernel log and in the console's file.
-fn mark(link: &mut Link<'_>, step: usize) -> Result<(), Death> {
+fn mark(link: &mut Link<'_>, step: usize) {
     let mark = step_mark(step);
     link.machine.mark_console(&mark);
-    mark_log(link, &mark)
+    mark_log(link, &mark);
 }
 
 /// Returns the paths, each one with `cpu*` once per CPU.

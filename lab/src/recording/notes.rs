@@ -13,6 +13,8 @@ use std::path::Path;
 pub(super) struct StepNotes<'a> {
     /// The scenario's directory.
     directory: &'a Path,
+    /// Whether its output is stored.
+    pub(super) keeps_output: bool,
     /// The number of the step, from 1.
     pub(super) number: usize,
     /// Values that steps have captured.
@@ -31,18 +33,24 @@ impl<'a> StepNotes<'a> {
     /// Begins the notes of step `number`.
     pub(super) fn new(directory: &'a Path, number: usize, captures: &'a mut Captures) -> StepNotes<'a> {
         let (output, cases) = (Vec::new(), Vec::new());
-        StepNotes { directory, number, captures, output, found: String::new(), cases, testing: None }
+        let (found, testing) = (String::new(), None);
+        StepNotes { directory, keeps_output: true, number, captures, output, found, cases, testing }
     }
 
     /// Stores an output of the step and names it in the step's result.
     pub(super) fn keep(&mut self, what: &str, data: &[u8]) -> Result<(), Death> {
-        let name = self.store(what, data)?;
-        self.output.push(name);
+        if self.keeps_output {
+            let name = self.store(what, data)?;
+            self.output.push(name);
+        }
         Ok(())
     }
 
     /// Stores the instructions that the step read and names them in the step's result.
     pub(super) fn keep_listing(&mut self, listing: &TextListing) -> Result<(), Death> {
+        if !self.keeps_output {
+            return Ok(());
+        }
         let json = serde_json::to_vec(listing).map_err(|error| Death::Lab(error.into()))?;
         let name = self.write(format!("steps/{}{LISTING_SUFFIX}", self.number), &json)?;
         self.output.push(name);

@@ -12,17 +12,17 @@ const ARMING: &str = "ftrace-lab: arming";
 const LINES_SHOWN: usize = 8;
 
 /// Writes a line into the kernel log; [`logged`] returns the lines after it.
-pub(super) fn mark_log(link: &mut Link<'_>, mark: &str) -> Result<(), Death> {
+pub(super) fn mark_log(link: &mut Link<'_>, mark: &str) {
     // KERN_INFO, which a quiet console does not print: printing there would show in latency tracers.
     let data = format!("<6>{mark}\n").into_bytes();
     // The log of a kernel without /dev/kmsg has no marks.
     let request = Request::WriteFile { path: "/dev/kmsg".into(), data, mode: WriteMode::Append };
-    link.call(&request).map(drop)
+    link.send_ahead(request);
 }
 
 /// Marks the kernel log before the first write that arms the trace.
-pub(super) fn mark_arming(link: &mut Link<'_>) -> Result<(), Death> {
-    mark_log(link, ARMING)
+pub(super) fn mark_arming(link: &mut Link<'_>) {
+    mark_log(link, ARMING);
 }
 
 /// Returns the kernel's reason for refusing `text` just now.

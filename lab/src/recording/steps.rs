@@ -25,6 +25,7 @@ impl Recorder<'_> {
     pub(super) fn step(&mut self, number: usize, step: &Step) -> (StepResult, Result<(), Death>) {
         let Recorder { traced, files, modules, programs, crash, captures, .. } = self;
         let mut notes = StepNotes::new(self.directory, number, captures);
+        notes.keeps_output = self.keeps_output;
         let ran = match step {
             Step::Workload(step) => programs.workload(traced, files, &mut notes, step),
             Step::Shell(step) => programs.shell(traced, files, &mut notes, step),

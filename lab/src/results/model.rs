@@ -60,7 +60,7 @@ pub struct Run {
     pub options: Option<PartOptions>,
 }
 
-/// The options of `lab run` by which a fleet is split: all parts of a split have the same.
+/// The options of `lab run` by which a fleet is split: all parts of a kernel have the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOptions {
     /// The names of the kernels.

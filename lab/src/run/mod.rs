@@ -183,6 +183,6 @@ pub fn default_jobs() -> usize {
 }
 
 /// Returns the number of CPUs that the lab may use.
-fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

@@ -55,12 +55,13 @@ impl Family for Workload {
 
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
-        let mut is_free = true;
-        for function in FUNCTIONS {
+        let is_free = FUNCTIONS.iter().all(|function| model.ops(*function) == (0, false));
+        if is_free {
+            steps.push("read: enabled_functions, text: { equal: \"\" }".to_owned());
+        }
+        for function in FUNCTIONS.iter().filter(|_| !is_free) {
             let symbol = function.symbol();
-            let (count, may_have_more) = model.ops(function);
-            is_free &= count == 0 && !may_have_more;
-            steps.push(match (count, may_have_more) {
+            steps.push(match model.ops(*function) {
                 (0, false) => format!("enabled_functions: {symbol}, absent: true"),
                 (count, false) => format!("enabled_functions: {symbol}, count: {count}"),
                 (count, true) => {
@@ -71,9 +72,6 @@ impl Family for Workload {
         // All records, also of modules: calls, NOPs, and the literals of call_ops.
         let is = if is_free { ", is: disabled" } else { "" };
         steps.push(format!("text: {{ ftrace_site: \"*\" }}{is}"));
-        if is_free {
-            steps.push("read: enabled_functions, text: { equal: \"\" }".to_owned());
-        }
         steps
     }
 }

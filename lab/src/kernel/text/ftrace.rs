@@ -90,9 +90,9 @@ impl Binary {
         // With CALL_OPS, a record has the address of the literal before the function.
         let reach = function.address.saturating_sub(2 * INSTRUCTION)..function.range().end;
         Ok(records
-            .into_iter()
+            .iter()
             .find(|record| reach.contains(record))
-            .map(|record| self.adjusted(record, function.address)))
+            .map(|record| self.adjusted(*record, function.address)))
     }
 
     /// Returns the patch sites of vmlinux that are not in code that is freed after boot. `call_ops` says
@@ -104,16 +104,23 @@ impl Binary {
         // Code of init and, since a built-in module is never unloaded, of exit.
         let freed = self.address("__init_begin")?..self.address("__init_end")?;
         // The kernel skips records of functions that the linker dropped.
-        let kept = |record: &u64| *record != 0 && !freed.contains(record);
-        let site = |record: u64| {
+        let kept = |record: &&u64| **record != 0 && !freed.contains(*record);
+        let site = |&record: &u64| {
             let function = if call_ops { record.wrapping_add(CALL_OPS_LITERAL) } else { record };
             self.adjusted(record, function)
         };
-        Ok(self.known_records()?.into_iter().filter(kept).map(site).collect())
+        Ok(self.known_records()?.iter().filter(kept).map(site).collect())
     }
 
-    fn known_records(&self) -> Result<Vec<u64>> {
-        let records = self.records()?;
+    /// Reads the records once.
+    fn known_records(&self) -> Result<&[u64]> {
+        let records = match self.records.get() {
+            Some(records) => records,
+            None => {
+                let read = self.records()?;
+                self.records.get_or_init(|| read)
+            }
+        };
         if !records.is_empty() && records.iter().all(|record| *record == 0) {
             bail!("its ftrace records are all 0, expected a kernel without CONFIG_RELOCATABLE");
         }

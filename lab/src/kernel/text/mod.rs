@@ -22,7 +22,7 @@ use fs_err::File;
 use memmap2::Mmap;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     collections::{BTreeMap, HashMap},
     ops::Range,
     path::Path,
@@ -41,6 +41,10 @@ pub struct Binary {
     /// The addresses of a module's sections; `None` for vmlinux, whose file has them.
     bases: Option<BTreeMap<String, u64>>,
     symbols: OnceCell<Vec<Symbol>>,
+    /// The positions in `symbols` of the names that were asked for.
+    named: RefCell<HashMap<String, Vec<usize>>>,
+    /// The records of ftrace, as [`Binary::records`] reads them.
+    records: OnceCell<Vec<u64>>,
 }
 
 /// A symbol, with its address in the running kernel.
@@ -69,7 +73,7 @@ impl Binary {
     /// # Errors
     /// The file does not exist or is not a linked ELF file.
     pub fn vmlinux(path: &Path) -> Result<Binary> {
-        let binary = Binary { map: map(path)?, bases: None, symbols: OnceCell::new() };
+        let binary = Binary::mapped(path, None)?;
         if binary.file().with_context(|| path.display().to_string())?.kind() == ObjectKind::Relocatable {
             bail!("`{}` is not linked, expected vmlinux", path.display());
         }
@@ -81,7 +85,7 @@ impl Binary {
     /// # Errors
     /// The file does not exist or is not a relocatable ELF file.
     pub fn module(path: &Path, bases: BTreeMap<String, u64>) -> Result<Binary> {
-        let binary = Binary { map: map(path)?, bases: Some(bases), symbols: OnceCell::new() };
+        let binary = Binary::mapped(path, Some(bases))?;
         if binary.file().with_context(|| path.display().to_string())?.kind() != ObjectKind::Relocatable {
             bail!("`{}` is linked, expected a module", path.display());
         }
@@ -102,6 +106,11 @@ impl Binary {
         let bases = file.sections().filter(is_code).filter_map(base).collect();
         binary.bases = Some(bases);
         Ok(binary)
+    }
+
+    fn mapped(path: &Path, bases: Option<BTreeMap<String, u64>>) -> Result<Binary> {
+        let (symbols, named, records) = Default::default();
+        Ok(Binary { map: map(path)?, bases, symbols, named, records })
     }
 
     pub(crate) fn file(&self) -> Result<object::File<'_>> {
@@ -173,8 +182,14 @@ impl Binary {
     /// # Errors
     /// Like [`Binary::symbols`].
     pub fn named(&self, name: &str) -> Result<Vec<&Symbol>> {
-        let is = |symbol: &&Symbol| self.map.get(symbol.name.clone()) == Some(name.as_bytes());
-        Ok(self.symbols()?.iter().filter(is).collect())
+        let symbols = self.symbols()?;
+        if let Some(known) = self.named.borrow().get(name) {
+            return Ok(known.iter().filter_map(|at| symbols.get(*at)).collect());
+        }
+        let is = |(_, symbol): &(usize, &Symbol)| self.map.get(symbol.name.clone()) == Some(name.as_bytes());
+        let (places, found) = symbols.iter().enumerate().filter(is).unzip();
+        self.named.borrow_mut().insert(name.to_owned(), places);
+        Ok(found)
     }
 
     /// Returns the file's contents for `length` bytes of the kernel at `address`, as they were before

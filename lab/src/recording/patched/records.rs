@@ -132,7 +132,7 @@ impl TextReader {
         let sites = expected.iter().map(|(address, _)| *address);
         let literals = records.iter().filter(|_| targets.ops.is_some()).map(Record::literal);
         let literals = literals.flat_map(|address| [address, address + INSTRUCTION]);
-        let words = instructions(link, sites.chain(literals).collect())?;
+        let mut words = instructions(link, sites.chain(literals).collect())?;
         let compared: Vec<Difference> = expected
             .into_iter()
             .map(|(address, expected)| self.difference(address, expected, &words))
@@ -147,7 +147,7 @@ impl TextReader {
         if !amount.allows(records.len() as u64) {
             failures.push(format!("expected {amount} sites, found {}", records.len()));
         }
-        self.last.extend(words);
+        self.last.append(&mut words);
         let enabled = records.iter().filter(|record| record.is(ENABLED)).count();
         notes.found = format!("{} records, {enabled} enabled", records.len());
         Ok(failures)
@@ -230,8 +230,8 @@ impl TextReader {
     fn missing_records(&self, records: &[Record], call_ops: bool) -> Result<Vec<String>, Death> {
         let there: BTreeSet<u64> = records.iter().map(|record| record.call).collect();
         let calls = self.texts.kernel_calls(call_ops).map_err(Death::Lab)?;
-        let missing = calls.into_iter().filter(|call| !there.contains(call));
-        Ok(missing.map(|call| format!("the kernel has no record of {}", self.texts.name(call))).collect())
+        let missing = calls.iter().filter(|call| !there.contains(call));
+        Ok(missing.map(|call| format!("the kernel has no record of {}", self.texts.name(*call))).collect())
     }
 
     /// Returns the address of a symbol that each kernel with ftrace has.

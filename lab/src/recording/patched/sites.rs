@@ -6,7 +6,7 @@ use crate::{
     words::nearest_is,
 };
 use anyhow::Result;
-use std::ops::Range;
+use std::{cell::OnceCell, ops::Range};
 
 /// The address of instructions that a step reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct KernelText {
     jumps: Vec<JumpEntry>,
     /// The addresses that the boot patches, sorted.
     boot: Vec<Range<u64>>,
+    /// See [`KernelText::kernel_calls`]: whether there are literals is the same for all.
+    calls: OnceCell<Vec<u64>>,
     modules: Vec<Loaded>,
 }
 
@@ -65,7 +67,7 @@ impl From<String> for Missing {
 impl KernelText {
     pub(super) fn new(kernel: Binary) -> Result<KernelText> {
         let (jumps, boot) = (kernel.jump_entries()?, kernel.alternatives()?);
-        Ok(KernelText { kernel, jumps, boot, modules: Vec::new() })
+        Ok(KernelText { kernel, jumps, boot, calls: OnceCell::new(), modules: Vec::new() })
     }
 
     /// Adds a loaded module and replaces an earlier one of its name.
@@ -84,9 +86,13 @@ impl KernelText {
     }
 
     /// Returns the addresses of the calls at the ftrace sites of vmlinux that remain after boot.
-    pub(super) fn kernel_calls(&self, call_ops: bool) -> Result<Vec<u64>> {
-        let sites = self.kernel.ftrace_sites(call_ops)?;
-        Ok(sites.into_iter().map(|site| site.address + INSTRUCTION).collect())
+    pub(super) fn kernel_calls(&self, call_ops: bool) -> Result<&[u64]> {
+        if self.calls.get().is_none() {
+            let sites = self.kernel.ftrace_sites(call_ops)?;
+            let calls = sites.into_iter().map(|site| site.address + INSTRUCTION).collect();
+            return Ok(self.calls.get_or_init(|| calls));
+        }
+        Ok(self.calls.get().map_or(&[], |calls| calls))
     }
 
     /// Returns the addresses of the jump entries in the running kernel.
