@@ -29,7 +29,7 @@ const CORPUS: &str = "explore";
 
 /// Try random operations on tracing, and keep what contradicts a model of them
 ///
-/// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, filters,
+/// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, synthetic events, filters,
 /// triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter; hooks with and
 /// without IPMODIFY; the function tracer; static keys; modules and CPUs that come and go. A model
 /// predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and

@@ -143,7 +143,13 @@ mod tests {
 
     #[test]
     fn sequences_leave_nothing_and_reach_much() {
-        let facts = Facts { offsets: Some([1, 2]), syscalls: true, eprobes: true, ..Facts::default() };
+        let facts = Facts {
+            offsets: Some([1, 2]),
+            syscalls: true,
+            eprobes: true,
+            synthetic: true,
+            ..Facts::default()
+        };
         let state = |model: &Model| pair(model, &Operation::Look);
         let mut chooser = Chooser::new(3, facts);
         for _ in 0..500 {

@@ -39,10 +39,20 @@ impl Draw<'_> {
         Event::Probes(self.sequence, self.random.u8(..EVENTS))
     }
 
+    /// A synthetic event of the sequence, which may exist or not.
+    pub(super) fn synthetic(&mut self) -> Event {
+        Event::Synthetic(self.sequence, self.random.u8(..EVENTS))
+    }
+
     /// An event of any kind, which may exist or not.
     pub(super) fn event(&mut self) -> Event {
-        let is_static = self.model.facts.syscalls && self.rarely(4);
-        if is_static { Event::Syscall } else { self.probes() }
+        if self.model.facts.syscalls && self.rarely(4) {
+            Event::Syscall
+        } else if self.model.facts.synthetic && self.rarely(4) {
+            self.synthetic()
+        } else {
+            self.probes()
+        }
     }
 
     /// A name for an instance.

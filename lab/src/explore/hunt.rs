@@ -134,6 +134,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let syscalls = has("FTRACE_SYSCALLS") && is_since(kernel, "5.16");
         let facts = Facts {
             fprobes: has("FPROBE_EVENTS"),
+            synthetic: has("SYNTH_EVENTS"),
             // Since 7.0 at the latest they have a symbol of their own.
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,
@@ -320,6 +321,7 @@ fn known(kernel: &Kernel) -> Known {
         stack_command: has("bugs/stacktrace-command"),
         eprobe_instance: has("bugs/eprobe-instance"),
         off_filter: has("bugs/ftrace-off-filter"),
+        synthetic_instance: has("bugs/synthetic-instance"),
         trigger_release: has("bugs/trigger-release"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),
     }

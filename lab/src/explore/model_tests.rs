@@ -273,3 +273,41 @@ fn nothing_is_left_after_tearing_down() {
     let recorded = model.recorded.clone();
     assert_eq!(Model { recorded, ..Model::new(facts) }, model);
 }
+
+#[test]
+fn a_histogram_records_a_synthetic_event_for_each_new_value() {
+    let synthetic = Event::Synthetic(SEQUENCE, 0);
+    let defined = Operation::Probes(Probes::Define(synthetic, Probe::SYNTHETIC));
+    let spec = Spec { action: Action::Trace, target: synthetic, count: None, filter: Filter::Clear };
+    let add = |event| Operation::Triggers(Triggers::Add(None, event, spec));
+    let remove = || Operation::Probes(Probes::Remove(List::All, synthetic));
+    let model = applied_to(
+        Model::new(Facts { synthetic: true, ..Facts::default() }),
+        &[
+            (writes(EVENT), ""),
+            (add(EVENT), "EINVAL"),
+            (defined.clone(), ""),
+            (defined, "EEXIST"),
+            (add(EVENT), ""),
+            // Its variable is defined.
+            (add(EVENT), "EINVAL"),
+            // It has a user, though it is not armed.
+            (remove(), "EBUSY"),
+            (filter(None, synthetic, Filter::Above), ""),
+            (enable(None, synthetic, true), ""),
+            (WORK, ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!(model.recorded[&synthetic], [Some(4), Some(4)]);
+    assert_eq!(model.recorded[&EVENT], []);
+    // The return value is always the same.
+    let same = define(OTHER, Kind::Kretprobe, Function::Write, Arguments::Own);
+    let model = applied_to(model, &[(same, ""), (add(OTHER), ""), (enable(None, EVENT, true), "")]);
+    let model = applied_to(model, &[(WORK, ""), (remove(), "EBUSY")]);
+    assert_eq!(model.recorded[&synthetic], [4, 4, 8, 4].map(Some));
+    let gone = Operation::Triggers(Triggers::Remove(None, EVENT, spec));
+    let other_gone = Operation::Triggers(Triggers::Remove(None, OTHER, spec));
+    let model = applied_to(model, &[(gone, ""), (other_gone, ""), (enable(None, synthetic, false), "")]);
+    applied_to(model, &[(remove(), ""), (remove(), "ENOENT")]);
+}

@@ -83,6 +83,8 @@ impl Hash for Sequence {
 pub(super) enum Event {
     /// One of probes, with its number: those of sequence 3 are `x3/e0`, `x3/e1` and so on.
     Probes(Sequence, u8),
+    /// A synthetic one, with its number: those of sequence 3 are `synthetic/x3s0` and so on.
+    Synthetic(Sequence, u8),
     /// The system call that `eventfd` makes, an event that the kernel has by itself.
     Syscall,
 }
@@ -92,6 +94,7 @@ impl Event {
     pub(super) fn name(self) -> String {
         match self {
             Event::Probes(_, number) => format!("e{number}"),
+            Event::Synthetic(sequence, number) => format!("x{}s{number}", sequence.0),
             Event::Syscall => "sys_enter_eventfd2".to_owned(),
         }
     }
@@ -101,6 +104,7 @@ impl Display for Event {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Event::Probes(sequence, _) => write!(out, "x{}/{}", sequence.0, self.name()),
+            Event::Synthetic(..) => write!(out, "synthetic/{}", self.name()),
             Event::Syscall => write!(out, "syscalls/{}", self.name()),
         }
     }

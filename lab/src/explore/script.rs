@@ -115,6 +115,7 @@ mod tests {
             fprobes: true,
             eprobes: true,
             syscalls: true,
+            synthetic: true,
             offsets: Some([0x1000, 0x2000]),
             has_text: true,
             ..Facts::default()

@@ -222,6 +222,8 @@ pub(super) struct Known {
     pub(super) eprobe_instance: bool,
     /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
     pub(super) off_filter: bool,
+    /// A histogram of a synthetic event holds it for ever once its instance is gone (`bugs/synthetic-instance`).
+    pub(super) synthetic_instance: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
     pub(super) trigger_release: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
@@ -235,6 +237,8 @@ pub(super) struct Facts {
     pub(super) fprobes: bool,
     /// Whether the kernel has event probes.
     pub(super) eprobes: bool,
+    /// Whether the kernel has synthetic events.
+    pub(super) synthetic: bool,
     /// Whether the kernel has events for system calls that are recorded like others: since 5.16.
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
@@ -364,7 +368,7 @@ impl Model {
         let spec = Spec { action: Action::Probe, target: probe, count: None, filter: Filter::Clear };
         self.arm(place, Event::Syscall, |file| {
             if on {
-                file.triggers.push(Trigger { spec, hits: Aside(0) });
+                file.triggers.push(Trigger::new(spec));
                 file.need();
             } else {
                 file.triggers.retain(|trigger| trigger.spec != spec);
@@ -389,6 +393,12 @@ impl Model {
     /// Returns whether the probes of an event are armed.
     pub(super) fn is_armed(&self, event: Event) -> bool {
         self.files.iter().any(|((name, _), file)| *name == event && file.enabled)
+    }
+
+    /// Returns whether an event cannot be removed.
+    pub(super) fn is_busy(&self, event: Event) -> bool {
+        let traces = |trigger: &Trigger| trigger.spec.action == Action::Trace && trigger.spec.target == event;
+        self.is_armed(event) || self.files.values().flat_map(|file| &file.triggers).any(traces)
     }
 
     /// Returns whether the records of an event have a `value`.

@@ -1,6 +1,10 @@
 //! Tracing instances: made and removed while in use, with their buffers, clocks, options and snapshots.
 
-use super::{Family, commands::Command};
+use super::{
+    Family,
+    commands::Command,
+    triggers::{Action, Spec},
+};
 use crate::explore::{
     draw::Draw,
     names::{Event, Function, Named, Place, path, switch, write},
@@ -64,7 +68,20 @@ impl Family for Instances {
         match self {
             // The agent's mkdir accepts what exists, and the step that removes has no errno.
             Instances::Make(name) => !model.has_instance(*name),
-            Instances::Remove(name) => model.has_instance(*name),
+            // Histograms with variables hold their instance.
+            Instances::Remove(name) => {
+                let known = model.facts.known;
+                let holds = |event: Event, spec: Spec| match spec.action {
+                    Action::Trace => true,
+                    Action::Histogram => known.synthetic_instance && matches!(event, Event::Synthetic(..)),
+                    _ => false,
+                };
+                let mut files = model.files.iter().filter(|((_, place), _)| *place == Some(*name));
+                model.has_instance(*name)
+                    && !files.any(|((event, _), file)| {
+                        file.triggers.iter().any(|trigger| holds(*event, trigger.spec))
+                    })
+            }
             Instances::Clear(_) | Instances::Clock(..) | Instances::Snapshot(_, 2) => model.can_clear(true),
             _ => true,
         }

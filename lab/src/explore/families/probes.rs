@@ -26,6 +26,8 @@ pub(in crate::explore) enum Kind {
     Uretprobe,
     /// `e:`, attached to the event of the system call.
     Eprobe,
+    /// `s:`, no probe: an event that triggers of others record.
+    Synthetic,
 }
 
 impl Kind {
@@ -55,6 +57,7 @@ impl Kind {
             Kind::Kretprobe | Kind::Uretprobe => 'r',
             Kind::Fprobe | Kind::Fexit => 'f',
             Kind::Eprobe => 'e',
+            Kind::Synthetic => 's',
         }
     }
 }
@@ -82,6 +85,10 @@ pub(in crate::explore) struct Probe {
 }
 
 impl Probe {
+    /// What stands for the definition of a synthetic event, which is at no function.
+    pub(in crate::explore) const SYNTHETIC: Probe =
+        Probe { kind: Kind::Synthetic, function: Function::Main, arguments: Arguments::Own };
+
     /// Returns whether its records have a `value`.
     pub(in crate::explore) fn has_value(self) -> bool {
         self.arguments != Arguments::None
@@ -146,6 +153,9 @@ impl Probe {
 
     /// Returns its place and arguments, as written and as listed.
     fn text(self, facts: &Facts) -> String {
+        if self.kind == Kind::Synthetic {
+            return "u64 value".to_owned();
+        }
         format!("{}{}", self.at(facts), self.fetched())
     }
 }
@@ -204,6 +214,11 @@ impl Family for Probes {
         let (event, function) = (draw.probes(), draw.one(&functions));
         let list = if facts.offsets.is_some() { List::Uprobes } else { List::Kprobes };
         let list = draw.one(&[List::Kprobes, list, List::All]);
+        if facts.synthetic && draw.rarely(5) {
+            let synthetic = draw.synthetic();
+            let define = Probes::Define(synthetic, Probe::SYNTHETIC);
+            return if draw.on() { define } else { Probes::Remove(list, synthetic) };
+        }
         match draw.random.u8(..11) {
             0 | 1 => Probes::Remove(list, event),
             2 | 3 => Probes::RemoveAt(event, function),
@@ -219,7 +234,7 @@ impl Family for Probes {
                 let lost = match probe.kind {
                     kind if kind.is_kprobe() => false,
                     kind if kind.is_user() => known.uprobe_append,
-                    _ => known.fprobe_append,
+                    kind => kind.is_fprobe() && known.fprobe_append,
                 };
                 !(lost && model.is_armed(event))
             }
@@ -230,7 +245,13 @@ impl Family for Probes {
                     && model
                         .can_clear(model.files.iter().any(|((name, _), file)| *name == event && *file.used))
             }
-            Probes::Truncate(_) => model.can_clear(model.files.values().any(|file| *file.used)),
+            // It removes some of them if one is armed that has no other user.
+            Probes::Truncate(_) => {
+                let synthetic =
+                    |line: &Line| line.probe.kind == Kind::Synthetic && model.is_armed(line.event);
+                !model.lines.iter().any(synthetic)
+                    && model.can_clear(model.files.values().any(|file| *file.used))
+            }
         }
     }
 
@@ -269,11 +290,12 @@ impl Family for Probes {
         let listed = |line: &Line| {
             // Some kernels print the default maxactive of a return probe.
             let maxactive = match line.probe.kind {
-                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe | Kind::Eprobe => "",
+                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe | Kind::Eprobe | Kind::Synthetic => "",
                 _ => r"\d*",
             };
             let letter = line.probe.kind.letter();
-            format!("{letter}{maxactive}:{} {}\\n", line.event, regex::escape(&line.probe.text(&model.facts)))
+            let text = regex::escape(&line.probe.text(&model.facts));
+            format!(r"{letter}{maxactive}:{}\s{text}\n", line.event)
         };
         let profiled = |line: &Line| format!(r" *{} +{} +0\n", line.event.name(), *line.hits);
         let counted =
@@ -330,7 +352,7 @@ impl Model {
         let same = |other: &Probe| {
             (other.at(&self.facts), other.fetched()) == (probe.at(&self.facts), probe.fetched())
         };
-        let is_alone = probe.kind == Kind::Eprobe && !is_new;
+        let is_alone = matches!(probe.kind, Kind::Eprobe | Kind::Synthetic) && !is_new;
         if differs || is_alone || siblings.iter().any(same) {
             let lost = self.facts.known.fprobe_errno && probe.kind.is_fprobe();
             return Err(if lost { "EINVAL" } else { "EEXIST" });
@@ -349,14 +371,14 @@ impl Model {
         if !self.probes(event).any(&wanted) {
             return Err("ENOENT");
         }
-        let is_armed = self.is_armed(event);
+        let is_busy = self.is_busy(event);
         let mut left = self.probes(event).count();
         let mut refused = false;
         self.lines.retain(|line| {
             if line.event != event || !wanted(line) {
                 return true;
             }
-            refused |= is_armed && left == 1;
+            refused |= is_busy && left == 1;
             left -= usize::from(!refused);
             refused
         });
@@ -372,7 +394,7 @@ impl Model {
     fn truncate(&mut self, list: List) -> Result<(), Errno> {
         let listed = |line: &&Line| list.has(line.probe.kind);
         let events: BTreeSet<Event> = self.lines.iter().filter(listed).map(|line| line.event).collect();
-        if events.iter().any(|event| self.is_armed(*event)) {
+        if events.iter().any(|event| self.is_busy(*event)) {
             return Err("EBUSY");
         }
         self.lines.retain(|line| !events.contains(&line.event));

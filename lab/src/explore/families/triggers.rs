@@ -26,6 +26,9 @@ pub(in crate::explore) enum Action {
     Disable,
     /// `hist`, of triggers only.
     Histogram,
+    /// `hist` with `onchange().trace()`, of triggers only: records a synthetic event if `value` is not that of the same
+    /// process before.
+    Trace,
     /// An event probe of the event, which is not set as a trigger and not listed.
     Probe,
 }
@@ -40,12 +43,12 @@ impl Action {
             Action::Stack => "stacktrace",
             Action::Enable => "enable_event",
             Action::Disable => "disable_event",
-            Action::Histogram => "hist",
+            Action::Histogram | Action::Trace => "hist",
             Action::Probe => "eprobe",
         }
     }
 
-    /// Returns whether it concerns another event.
+    /// Returns whether it arms another event.
     pub(in crate::explore) fn has_event(self) -> bool {
         matches!(self, Action::Enable | Action::Disable)
     }
@@ -67,8 +70,17 @@ pub(in crate::explore) fn action_text(action: Action, event: Event) -> String {
             format!("{}:{}", action.name(), event.to_string().replace('/', ":"))
         }
         Action::Histogram => "hist:keys=common_pid".to_owned(),
+        Action::Trace => {
+            let (event, variable) = (event.name(), variable(event));
+            format!("hist:keys=common_pid:{variable}=value:onchange(${variable}).trace({event},${variable})")
+        }
         _ => action.name().to_owned(),
     }
+}
+
+/// The variable of a histogram that records a synthetic event. It can be defined only once for an event.
+fn variable(event: Event) -> String {
+    format!("v{}", event.name())
 }
 
 /// A trigger.
@@ -91,12 +103,21 @@ pub(in crate::explore) struct Trigger {
     pub(in crate::explore) spec: Spec,
     /// The hits of a histogram.
     pub(in crate::explore) hits: Aside<u64>,
+    /// The `value` that a histogram saw last of the process.
+    pub(in crate::explore) seen: Aside<u64>,
+}
+
+impl Trigger {
+    pub(in crate::explore) fn new(spec: Spec) -> Trigger {
+        Trigger { spec, hits: Aside(0), seen: Aside(0) }
+    }
 }
 
 impl Spec {
     /// Returns whether an event cannot have both.
     fn excludes(self, other: Spec) -> bool {
-        self.action.kind() == other.action.kind() && (!self.action.has_event() || self.target == other.target)
+        let is_of_event = self.action.has_event() || self.action == Action::Trace;
+        self.action.kind() == other.action.kind() && (!is_of_event || self.target == other.target)
     }
 
     /// Returns whether it acts only after the event is recorded.
@@ -106,14 +127,23 @@ impl Spec {
 
     /// Returns whether it needs the record of an event.
     pub(in crate::explore) fn needs_record(self) -> bool {
-        self.filter != Filter::Clear
-            || self.is_after()
-            || matches!(self.action, Action::Histogram | Action::Probe)
+        self.filter != Filter::Clear || self.is_after() || self.is_histogram() || self.action == Action::Probe
+    }
+
+    /// Returns whether it has a histogram.
+    pub(in crate::explore) fn is_histogram(self) -> bool {
+        matches!(self.action, Action::Histogram | Action::Trace)
     }
 
     fn line(self) -> String {
         if self.action == Action::Histogram {
             return r"hist:keys=common_pid:.* \[active\]\n".to_owned();
+        }
+        if self.action == Action::Trace {
+            let (event, variable) = (self.target.name(), variable(self.target));
+            return format!(
+                r"hist:keys=common_pid:.*:onchange\(\${variable}\)\.trace\({event},\${variable}\) \[active\]\n"
+            );
         }
         let count = self.count.map_or_else(|| "unlimited".to_owned(), |count| format!("count={count}"));
         let filter = match self.filter {
@@ -154,13 +184,13 @@ impl Family for Triggers {
             Action::Enable,
             Action::Disable,
             Action::Histogram,
-            Action::Histogram,
+            if draw.model.facts.synthetic { Action::Trace } else { Action::Histogram },
         ];
         let action = draw.one(&actions);
-        let is_plain = action == Action::Histogram;
+        let is_plain = matches!(action, Action::Histogram | Action::Trace);
         let spec = Spec {
             action,
-            target: draw.event(),
+            target: if action == Action::Trace { draw.synthetic() } else { draw.event() },
             count: (!is_plain && draw.random.bool()).then(|| draw.random.u32(1..4)),
             filter: if is_plain || draw.random.bool() { Filter::Clear } else { Filter::Above },
         };
@@ -168,9 +198,12 @@ impl Family for Triggers {
         if draw.on() { Triggers::Add(place, event, spec) } else { Triggers::Remove(place, event, spec) }
     }
 
-    /// The snapshot of the top level lacks what was drained.
+    /// The snapshot of the top level lacks what was drained. A synthetic event does not record another.
     fn knows(&self, model: &Model) -> bool {
-        let (place, _, spec) = self.parts();
+        let (place, event, spec) = self.parts();
+        if spec.action == Action::Trace {
+            return !matches!(event, Event::Synthetic(..));
+        }
         let is_held =
             model.facts.known.trigger_release && spec.action.has_event() && spec.target != Event::Syscall;
         !is_held && (place.is_some() || spec.action != Action::Snapshot)
@@ -187,8 +220,15 @@ impl Family for Triggers {
             true => model.arm(place, spec.target, |file| file.need_no_longer()),
             false => Ok(()),
         };
+        let (has_value, is_defined) = (model.has_value(event), model.probes(spec.target).next().is_some());
         let file = model.file(place, event)?;
         let other = file.triggers.iter().position(|trigger| trigger.spec.excludes(spec));
+        if spec.action == Action::Trace {
+            let is_new = matches!(self, Triggers::Add(..));
+            if !has_value || is_new && (!is_defined || other.is_some()) {
+                return Err("EINVAL");
+            }
+        }
         if let Triggers::Remove(..) = self {
             // Nothing happens if there is none; of traceon and traceoff, each removes the other, too.
             let Some(index) = other else { return Ok(()) };
@@ -196,7 +236,7 @@ impl Family for Triggers {
             model.arm(place, event, |file| file.need_no_longer())?;
             return targets(model, removed.spec, false);
         }
-        if spec.filter != Filter::Clear && !model.has_value(event) {
+        if spec.filter != Filter::Clear && !has_value {
             return Err("EINVAL");
         }
         if spec.action == Action::Snapshot {
@@ -209,8 +249,8 @@ impl Family for Triggers {
         }
         model.arm(place, event, |file| {
             // A histogram is the only one that is added at the end.
-            let at = if spec.action == Action::Histogram { file.triggers.len() } else { 0 };
-            file.triggers.insert(at, Trigger { spec, hits: Aside(0) });
+            let at = if spec.is_histogram() { file.triggers.len() } else { 0 };
+            file.triggers.insert(at, Trigger::new(spec));
             file.need();
         })
     }
@@ -240,11 +280,13 @@ impl Family for Triggers {
             if !lines.is_empty() {
                 steps.push(read_lines(&event_path(*place, *event, "trigger"), &lines));
             }
-            let histogram = file.triggers.iter().find(|trigger| trigger.spec.action == Action::Histogram);
-            if let Some(histogram) = histogram {
-                let total = format!(r"^    Hits: {}$", *histogram.hits);
-                let file = event_path(*place, *event, "hist");
-                steps.push(format!("read: {file:?}, text: {{ matches: {total:?} }}"));
+            // One after the other.
+            let histograms = file.triggers.iter().filter(|trigger| trigger.spec.is_histogram());
+            let totals: Vec<String> =
+                histograms.map(|histogram| format!(r"^    Hits: {}$", *histogram.hits)).collect();
+            if !totals.is_empty() {
+                let (file, totals) = (event_path(*place, *event, "hist"), totals.join("(?s:.*)"));
+                steps.push(format!("read: {file:?}, text: {{ matches: {totals:?} }}"));
             }
         }
         steps

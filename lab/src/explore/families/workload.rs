@@ -35,6 +35,9 @@ impl Family for Workload {
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        // Another process.
+        let triggers = model.files.values_mut().flat_map(|file| &mut file.triggers);
+        triggers.for_each(|trigger| *trigger.seen = 0);
         model.enter(Function::Main, 0);
         model.enter(Function::Open, 0);
         model.event_everywhere(Event::Syscall, 0);
@@ -156,19 +159,24 @@ impl Model {
 
     /// What an event does at all places.
     fn event_everywhere(&mut self, event: Event, value: u64) {
+        self.event_within(event, value, false);
+    }
+
+    /// The same, within another event, of which a copy may be made.
+    fn event_within(&mut self, event: Event, value: u64, has_copy: bool) {
         let places: Vec<Place> = self.tracing.keys().copied().collect();
-        places.into_iter().for_each(|place| self.event(event, place, value));
+        places.into_iter().for_each(|place| self.event(event, place, value, has_copy));
     }
 
     /// What an event does at one place: `trace_trigger_soft_disabled()` and `trace_event_buffer_commit()`.
-    fn event(&mut self, event: Event, place: Place, value: u64) {
+    fn event(&mut self, event: Event, place: Place, value: u64, has_copy: bool) {
         let Some(file) = self.files.get(&(event, place)).filter(|file| file.enabled).cloned() else { return };
         let ignores = self.tracing[&place].ignores;
         let conditional = file.triggers.iter().any(|trigger| trigger.spec.needs_record());
         if !conditional {
             // Without a record, before anything else.
             for index in 0..file.triggers.len() {
-                self.trigger(event, place, index);
+                self.trigger(event, place, index, (value, false));
             }
             if file.soft_disabled || ignores {
                 return;
@@ -180,8 +188,8 @@ impl Model {
         let at = &self.tracing[&place];
         let file = &self.files[&(event, place)];
         let filter = file.filter.unwrap_or(Filter::Clear);
-        // What may not be recorded is copied when that is known.
-        let is_copied = file.soft_disabled || filter != Filter::Clear;
+        // What may not be recorded is copied when that is known, but only one at a time.
+        let is_copied = !has_copy && (file.soft_disabled || filter != Filter::Clear);
         let (spare, records) = (at.buffer.spare, at.buffer.records);
         if !conditional && !is_copied && !records {
             return;
@@ -192,7 +200,7 @@ impl Model {
                 match trigger.spec {
                     spec if !spec.filter.passes(value) => {}
                     spec if spec.is_after() => after.push(index),
-                    _ => self.trigger(event, place, index),
+                    _ => self.trigger(event, place, index, (value, has_copy || is_copied)),
                 }
             }
         }
@@ -201,7 +209,7 @@ impl Model {
             self.record(event, place, value, (spare, !is_copied));
         }
         for index in after {
-            self.trigger(event, place, index);
+            self.trigger(event, place, index, (value, false));
         }
     }
 
@@ -231,17 +239,22 @@ impl Model {
         }
     }
 
-    fn trigger(&mut self, event: Event, place: Place, index: usize) {
+    /// `value` is that of the event, of which there may be a copy.
+    fn trigger(&mut self, event: Event, place: Place, index: usize, (value, has_copy): (u64, bool)) {
         let Some(file) = self.files.get_mut(&(event, place)) else { return };
         let Some(trigger) = file.triggers.get_mut(index) else { return };
         let Spec { action, target, count, .. } = trigger.spec;
-        if action == Action::Histogram {
+        if trigger.spec.is_histogram() {
             *trigger.hits += 1;
+            if action == Action::Trace && *trigger.seen != value {
+                *trigger.seen = value;
+                self.event_within(target, value, has_copy);
+            }
             return;
         }
         if action == Action::Probe {
             let value = self.probes(target).next().map_or(0, |line| line.probe.value(0));
-            return self.event(target, place, value);
+            return self.event(target, place, value, has_copy);
         }
         if let Some(left) = count {
             if left == 0 || !self.changes(action, target, place) {
@@ -279,7 +292,7 @@ impl Model {
             Action::Off => records,
             Action::Enable => is_off(),
             Action::Disable => !is_off(),
-            Action::Snapshot | Action::Stack | Action::Histogram | Action::Probe => true,
+            Action::Snapshot | Action::Stack | Action::Histogram | Action::Trace | Action::Probe => true,
         }
     }
 
@@ -305,7 +318,7 @@ impl Model {
                 let file = self.files.get_mut(&(target, place));
                 file.into_iter().for_each(|file| file.soft_disabled = action == Action::Disable);
             }
-            Action::Histogram | Action::Probe => {}
+            Action::Histogram | Action::Trace | Action::Probe => {}
         }
     }
 }
