@@ -4,9 +4,11 @@
  * anywhere and therefore allocates nothing, prints nothing and never sleeps.
  */
 #include <linux/atomic.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -23,6 +25,10 @@ int show_count;
 struct file *show_files[SHOW_FILES_MAX];
 
 static atomic64_t late_hits = ATOMIC64_INIT(0);
+
+static unsigned int linger_us;
+module_param(linger_us, uint, 0444);
+MODULE_PARM_DESC(linger_us, "how long a callback takes, in microseconds, so that one is more likely to run when its hook is unregistered");
 
 static void see_file(unsigned long ip, unsigned long argument)
 {
@@ -102,6 +108,8 @@ static void hook_callback(unsigned long ip, unsigned long parent_ip,
 		return;
 	}
 	hit(hook, ip, parent_ip, regs);
+	if (linger_us)
+		udelay(linger_us);
 	/* Unregistering also waits for a callback that had begun before. */
 	if (READ_ONCE(hook->dead))
 		atomic64_inc(&late_hits);

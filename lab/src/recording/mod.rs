@@ -246,6 +246,8 @@ impl Recorder<'_> {
         if scenario.compares_kernel_text() {
             self.traced.pause()?;
             texts = kernel_text::kernel_texts(&mut self.traced, scenario, self.modules.kernel)?;
+            // The text has only those that the kernel knows.
+            self.traced.link.processes.forget_names();
         }
         recording.notes.extend(self.traced.stop(&self.modules.symbols)?);
         recording.trace = true;

@@ -52,6 +52,11 @@ impl Processes {
         text
     }
 
+    /// Forgets all names: `saved_cmdlines` stays as the kernel has it.
+    pub(super) fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
     fn started(&mut self, child: u32, path: &str) {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.programs.insert(child, name[..name.floor_char_boundary(COMM_MAX)].to_owned());
