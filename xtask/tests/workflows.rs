@@ -146,6 +146,7 @@ fn the_steps_of_two_nights_end_in_one_report_each() {
         assert_eq!(page.contains("No changes"), night == "second", "{page}");
         assert_eq!(shards[0].contains("--times report"), night == "second", "{shards:?}");
         kept = runner.kept;
+        assert!(root.join("merge/site/index.html").is_file());
         let mut pages = fs::read_dir(root.join("merge/site")).unwrap().map(|page| page.unwrap().path());
         let trend = pages.any(|page| fs::read_to_string(page).unwrap().contains("6.12: lines that ran"));
         // A line needs two nights.
