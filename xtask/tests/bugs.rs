@@ -4,9 +4,15 @@
 #[expect(dead_code, reason = "only other tests write their own scenarios")]
 mod stage;
 
-use lab::results::Status::{self, KnownBug, Passed, Unsupported};
+use lab::{
+    kernel::KernelSpec,
+    results::Status::{self, KnownBug, Passed, Unsupported},
+};
 use stage::{ONE_RUN, check, run, scratch, stored};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 const AFFECTED: &str = "debian-6.12.95";
 const FIXED: &str = "6.12";
@@ -49,7 +55,16 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         (("bugs/watchpoint-length", AFFECTED), KnownBug),
         (("bugs/watchpoint-length", FIXED), Passed),
     ];
-    // The run fails for a kernel whose other bugs differ from its list.
+    // All that the pinned kernel is said to have and can run, and no other.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let listed = KernelSpec::load(root, AFFECTED).unwrap().bugs.into_keys();
+    let listed = listed.filter(|name| {
+        name.starts_with("bugs/") && found.get(&(name.as_str(), AFFECTED)) != Some(&Unsupported)
+    });
+    let known = found.iter().filter(|((_, kernel), status)| *kernel == AFFECTED && **status == KnownBug);
+    let known: BTreeSet<String> = known.map(|((name, _), _)| (*name).to_owned()).collect();
+    assert_eq!(known, listed.collect());
+    assert!(known.len() >= 34, "{}", known.len());
     found.retain(|(name, _), _| fixed.iter().any(|((fixed, _), _)| fixed == name));
     assert_eq!(found, fixed.into_iter().collect());
     let reason = |name: &str| {
