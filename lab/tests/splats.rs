@@ -110,6 +110,17 @@ fn a_task_that_hangs_shows_where() {
     place(&result.stacks[0].frames, "deaths_hang");
 }
 
+/// It cannot ask for stacks itself.
+#[test]
+fn an_agent_that_hangs_shows_where() {
+    let steps =
+        "timeout: 3s\nsteps: [ { load: deaths }, { write: /sys/kernel/debug/deaths/now, text: hang } ]";
+    let result = result(steps);
+    assert_eq!(result.status, Status::Hang, "{}", result.reason);
+    assert_eq!(result.stacks[0].kind, "blocked task");
+    place(&result.stacks[0].frames, "deaths_hang");
+}
+
 #[test]
 fn a_workload_that_does_not_end_shows_what_it_has_said() {
     let step = "workload: cat /proc/version /sys/kernel/tracing/trace_pipe";

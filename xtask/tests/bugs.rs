@@ -48,6 +48,8 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         // Neither has fprobe events.
         (("bugs/fprobe-append", AFFECTED), Unsupported),
         (("bugs/fprobe-append", FIXED), Unsupported),
+        (("bugs/fprobe-command", AFFECTED), Unsupported),
+        (("bugs/fprobe-command", FIXED), Unsupported),
         (("bugs/fprobe-exists", AFFECTED), Unsupported),
         (("bugs/fprobe-exists", FIXED), Unsupported),
         (("bugs/uprobe-file-offset", AFFECTED), KnownBug),

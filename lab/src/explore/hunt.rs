@@ -114,6 +114,8 @@ struct Run {
     result: ScenarioResult,
     /// A name for what is the same each time this happens; `None` if it passed.
     name: Option<String>,
+    /// The number of operations that were begun.
+    begun: usize,
     /// The code that ran, if that is measured.
     code: Option<Ran>,
 }
@@ -244,7 +246,8 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let name = (!result.status.is_good()).then(|| named(&signature(&result, &script, operations)));
         let directory = place.path().join(&result.directory);
         let code = self.guide.as_ref().map(|_| Ran::load(&directory, COVERAGE)).transpose()?.flatten();
-        Ok(Run { result, name, code })
+        let begun = broken(&result, &script).map_or(operations.len(), |(_, operation)| operation + 1);
+        Ok(Run { result, name, begun, code })
     }
 
     /// Looks for the smallest part of a batch that fails.
@@ -260,24 +263,37 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             if interrupt::check().is_err() {
                 return Ok(());
             }
-            if let Some(wanted) = self.once(&operations)?.name {
+            let again = self.once(&operations)?;
+            if let Some(wanted) = again.name {
                 // Alone, it may fail otherwise: at an earlier look, for example.
                 if !lock(&self.seen).insert(wanted.clone()) && ran.name.as_ref() != Some(&wanted) {
                     return Ok(());
                 }
-                return self.keep(operations, &wanted, whole.len());
+                return self.keep((operations, again.begun), &wanted, whole.len());
             }
         }
         (lock(&self.tell))(Told::Gone(&ran.result.reason));
         Ok(())
     }
 
-    fn keep(&self, operations: Vec<Operation>, wanted: &str, before: usize) -> Result<()> {
+    /// Keeps the smallest part of some operations, of which some were begun, that still does what is `wanted`.
+    fn keep(
+        &self,
+        (mut operations, begun): (Vec<Operation>, usize),
+        wanted: &str,
+        before: usize,
+    ) -> Result<()> {
         let same = |rest: &[Operation]| {
             interrupt::check()?;
             Ok(self.once(rest)?.name.as_deref() == Some(wanted))
         };
-        let operations = match shrink(self.facts, operations, same) {
+        let shrunk = || {
+            if begun < operations.len() && same(&operations[..begun])? {
+                operations.truncate(begun);
+            }
+            shrink(self.facts, operations, same)
+        };
+        let operations = match shrunk() {
             Ok(operations) => operations,
             Err(_) if interrupt::check().is_err() => return Ok(()),
             Err(error) => return Err(error),
@@ -316,6 +332,7 @@ fn known(kernel: &Kernel) -> Known {
     Known {
         fprobe_errno: has("bugs/fprobe-exists"),
         fprobe_append: has("bugs/fprobe-append"),
+        fprobe_command: has("bugs/fprobe-command"),
         uprobe_append: has("bugs/uprobe-append"),
         uprobe_removed: has("bugs/uprobe-removed"),
         stack_command: has("bugs/stacktrace-command"),
@@ -342,6 +359,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the first step that failed, and its operation.
+fn broken(result: &ScenarioResult, script: &Script) -> Option<(usize, usize)> {
+    let step = result.steps.iter().position(|step| !step.passed)?;
+    Some((step, *script.origins.get(step)?))
+}
+
 /// What is the same each time something happens: a splat, or what was done and found, without names and numbers.
 fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation]) -> String {
     if let Some(splat) = result.splats.first() {
@@ -350,14 +373,12 @@ fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation])
     if !matches!(result.status, Status::Failed | Status::Inconclusive) {
         return format!("{}: {}", result.status, plain(&result.reason));
     }
-    let broken = result.steps.iter().position(|step| !step.passed);
-    let Some(index) = broken else {
+    let Some((index, origin)) = broken(result, script) else {
         let broken = result.expectations.iter().find(|outcome| outcome.status != OutcomeStatus::Passed);
         let text = broken.map_or(result.reason.as_str(), |outcome| outcome.text.as_str());
         return format!("expectation {}", plain(text));
     };
-    let operation = script.origins.get(index).and_then(|origin| operations.get(*origin));
-    let kind = operation.map(|operation| format!("{operation:?}")).unwrap_or_default();
+    let kind = operations.get(origin).map(|operation| format!("{operation:?}")).unwrap_or_default();
     let kind = kind.split(['(', ' ']).take(2).collect::<Vec<_>>().join(" ");
     let step = &result.steps[index];
     // Of a look, what it looks at.

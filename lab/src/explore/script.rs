@@ -21,7 +21,8 @@ pub(super) struct Script {
 pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) -> Script {
     let mut text = format!(
         "summary: {summary:?}\nrequires:\n  kernel: \">=5.10\"\n  config: [KPROBE_EVENTS, HIST_TRIGGERS, \
-         DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: 120s\nsteps:\n"
+         DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: {}s\nsteps:\n",
+        15 + operations.len()
     );
     // Brings the program into the guest, so that it can be probed.
     let _ = writeln!(text, "  - {{ workload: {PROGRAM} --help }}");

@@ -212,6 +212,8 @@ pub(super) struct Known {
     pub(super) fprobe_errno: bool,
     /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
     pub(super) fprobe_append: bool,
+    /// Removing a command that enables or disables an fprobe event deadlocks (`bugs/fprobe-command`).
+    pub(super) fprobe_command: bool,
     /// A uprobe that is added to an enabled event is not registered (`bugs/uprobe-append`).
     pub(super) uprobe_append: bool,
     /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).

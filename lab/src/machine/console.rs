@@ -7,14 +7,22 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 /// The maximum number of bytes of console that are kept; the rest is counted.
 pub const CONSOLE_MAX: u64 = 8 << 20;
 
+/// A console that prints nothing for this time has printed what it was asked for.
+const SETTLED: Duration = Duration::from_millis(300);
+
+/// The maximum time to wait for that.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+
 /// Copies the console until QEMU exits.
 #[derive(Debug)]
 pub(super) struct Console {
+    socket: UnixStream,
     path: PathBuf,
     copier: Option<JoinHandle<()>>,
 }
@@ -25,8 +33,9 @@ impl Console {
         File::create(path)?;
         // In append mode, so that the lab's own lines appear in order between the guest's.
         let file = open_to_append(path)?;
-        let copier = thread::Builder::new().name("console".into()).spawn(move || copy(socket, file))?;
-        Ok(Console { path: path.to_owned(), copier: Some(copier) })
+        let reader = socket.try_clone()?;
+        let copier = thread::Builder::new().name("console".into()).spawn(move || copy(reader, file))?;
+        Ok(Console { socket, path: path.to_owned(), copier: Some(copier) })
     }
 
     /// Moves the file; later output also goes there.
@@ -39,6 +48,22 @@ impl Console {
     /// Returns the guest's output so far.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.path).unwrap_or_default()).replace('\r', "")
+    }
+
+    /// Types a key.
+    pub(super) fn press(&self, key: u8) -> io::Result<()> {
+        (&self.socket).write_all(&[key])
+    }
+
+    /// Waits until the guest prints nothing more.
+    pub(super) fn settle(&self) {
+        let length = || fs::metadata(&self.path).map_or(0, |file| file.len());
+        let until = Instant::now() + SETTLE_MAX;
+        let mut before = None;
+        while before != Some(length()) && Instant::now() < until {
+            before = Some(length());
+            thread::sleep(SETTLED);
+        }
     }
 
     /// Adds a line of the lab.

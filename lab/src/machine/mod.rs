@@ -46,6 +46,7 @@ use monitor::{Ending, Monitor};
 use port::{Port, PortState};
 use process::Process;
 use protocol::{FrameError, Hello, Reply, Request};
+use qapi::qmp;
 use qemu::Memory;
 use rustix::{
     io::{FdFlags, fcntl_setfd},
@@ -220,6 +221,17 @@ impl Machine {
     /// Returns the guest's console output so far.
     pub fn console(&self) -> String {
         self.console.text()
+    }
+
+    /// Presses sysrq keys on the console, which needs no task of the guest. Returns the console with what each
+    /// key printed.
+    pub(crate) fn press_sysrq(&mut self, keys: &[u8]) -> io::Result<String> {
+        for key in keys {
+            self.monitor.execute(&qmp::chardev_send_break { id: qemu::CONSOLE.to_owned() })?;
+            self.console.press(*key)?;
+            self.console.settle();
+        }
+        Ok(self.console())
     }
 
     /// Appends a line of the lab to the console's file, after the guest's output so far.

@@ -26,6 +26,9 @@ pub struct MachineSpec {
     pub plugin: Option<PathBuf>,
 }
 
+/// The character device of the console.
+pub(super) const CONSOLE: &str = "console";
+
 /// Kernel parameters of every guest.
 const CMDLINE: &[&str] = &[
     // The PL011 is the console, including early messages.
@@ -186,7 +189,7 @@ fn kernel(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
 }
 
 fn console(socket: i32) -> Vec<String> {
-    words(["-chardev", &inherited("console", socket), "-serial", "chardev:console"])
+    words(["-chardev", &inherited(CONSOLE, socket), "-serial", &format!("chardev:{CONSOLE}")])
 }
 
 fn agent_port(socket: i32) -> Vec<String> {

@@ -47,7 +47,7 @@ use crate::{
     scenario::Scenario,
     splat::{Binaries, step_mark},
 };
-use blocked::blocked_tasks;
+use blocked::{blocked_by_console, blocked_tasks};
 use captures::Captures;
 use crash::Crash;
 use executed::executed_calls;
@@ -166,7 +166,10 @@ impl Recorder<'_> {
             Ok(()) => {}
             Err(Death::Deadline { .. }) => {
                 if let Err(death) = self.examine_hang(recording) {
-                    recording.notes.push(format!("cannot read the stacks of blocked tasks: {death}"));
+                    recording.stacks = blocked_by_console(self.traced.link.machine).unwrap_or_default();
+                    if recording.stacks.is_empty() {
+                        recording.notes.push(format!("cannot read the stacks of blocked tasks: {death}"));
+                    }
                     return ended;
                 }
             }

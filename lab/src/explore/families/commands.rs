@@ -53,9 +53,12 @@ impl Family for Commands {
     }
 
     /// The snapshot of the top level lacks what was drained.
-    fn knows(&self, _: &Model) -> bool {
-        let (place, _, command, _) = self.parts();
-        place.is_some() || command.action != Action::Snapshot
+    fn knows(&self, model: &Model) -> bool {
+        let (place, _, command, event) = self.parts();
+        let deadlocks = model.facts.known.fprobe_command
+            && command.action.has_event()
+            && model.probes(event).any(|line| line.probe.kind.is_fprobe());
+        !deadlocks && (place.is_some() || command.action != Action::Snapshot)
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
