@@ -2,10 +2,11 @@
 
 use super::{
     families::{
-        Commands, Events, Functions, Hooks, Instances, Operation, Probes, Triggers, Workload,
+        Commands, Events, Functions, Hooks, Instances, Operation, Probes, Readers, Triggers, Workload,
         commands::Command,
         hooks::HookChange,
         probes::{Arguments, Kind, List, Probe},
+        readers::{Held, OfEvent},
         tear_down,
         triggers::{Action, Spec},
     },
@@ -310,4 +311,39 @@ fn a_histogram_records_a_synthetic_event_for_each_new_value() {
     let other_gone = Operation::Triggers(Triggers::Remove(None, OTHER, spec));
     let model = applied_to(model, &[(gone, ""), (other_gone, ""), (enable(None, synthetic, false), "")]);
     applied_to(model, &[(remove(), ""), (remove(), "ENOENT")]);
+}
+
+#[test]
+fn an_open_file_holds_what_it_belongs_to() {
+    let held = |held, change| Operation::Readers(Readers::Instance(ONE, held, change));
+    let traces = |held| Operation::Readers(Readers::Tracer(ONE, held, true));
+    let model = applied(&[
+        (make(ONE), ""),
+        (Operation::Functions(Functions::Filter(Some(ONE), Function::Write, true)), ""),
+        (held(Held::Filter, Instances::Remove(ONE)), ""),
+        (held(Held::Trace, Instances::Resize(ONE, 64)), ""),
+        (traces(Held::Pipe), ""),
+    ]);
+    assert!(!model.tracing[&Some(ONE)].traces_functions);
+    assert_eq!(model.tracing[&Some(ONE)].size, None);
+    let [step] = traces(Held::Pipe).steps(&model).try_into().unwrap();
+    assert!(step.ends_with(r#"\nwrite to function\\n = EBUSY\n""#), "{step}");
+    let model = applied_to(model, &[(traces(Held::Marker), "")]);
+    assert!(model.tracing[&Some(ONE)].traces_functions);
+    let [step] = traces(Held::Marker).steps(&model).try_into().unwrap();
+    assert!(step.ends_with(r#"\nwrite to function\\n\n""#), "{step}");
+}
+
+#[test]
+fn an_event_goes_while_a_file_of_it_is_open_unless_it_is_armed() {
+    let goes = Operation::Readers(Readers::Event(Some(ONE), EVENT, OfEvent::Filter));
+    let model = applied(&[
+        (make(ONE), ""),
+        (writes(EVENT), ""),
+        (enable(Some(ONE), EVENT, true), ""),
+        (goes.clone(), ""),
+    ]);
+    assert!(model.probes(EVENT).next().is_some());
+    let model = applied_to(model, &[(enable(Some(ONE), EVENT, false), ""), (goes, "")]);
+    assert!(model.files.is_empty());
 }

@@ -278,6 +278,8 @@ pub(super) struct Model {
     pub(super) ftrace_off: bool,
     /// Whether the second CPU is off.
     pub(super) cpu_off: bool,
+    /// Whether another process reads and changes tracing at the same time.
+    pub(super) has_lane: Aside<bool>,
     /// What the kernel is and does.
     pub(super) facts: Aside<Facts>,
     /// The values in the whole trace of the top level, by event; `None` where an event had no `value`.
@@ -303,6 +305,7 @@ impl Model {
             disarmed: false,
             ftrace_off: false,
             cpu_off: false,
+            has_lane: Aside(false),
             facts: Aside(facts),
             recorded: Aside(own.into_iter().map(|event| (event, Vec::new())).collect()),
             traced: Aside::default(),

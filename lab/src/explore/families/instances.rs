@@ -47,20 +47,13 @@ impl Family for Instances {
 
     fn draw(draw: &mut Draw<'_>) -> Instances {
         let (name, on) = (draw.instance(), draw.on());
-        let rest = [
-            Instances::Clear(name),
-            Instances::Mark(name),
-            Instances::Snapshot(name, draw.one(&[0, 1, 1, 2])),
-            Instances::Resize(name, draw.one(&SIZES)),
-            Instances::Clock(name, draw.one(&[0, 1, 2, 3])),
-            Instances::Stacks(name, on),
-            Instances::Record(draw.place(), !on),
-            Instances::Record(Some(name), !on),
-        ];
-        match draw.random.u8(..5) {
-            0 | 1 if on => Instances::Make(name),
-            0 | 1 => Instances::Remove(name),
-            _ => draw.one(&rest),
+        match draw.random.u8(..10) {
+            0..4 if on => Instances::Make(name),
+            0..4 => Instances::Remove(name),
+            4 => Instances::Mark(name),
+            5 => Instances::Record(draw.place(), !on),
+            6 => Instances::Record(Some(name), !on),
+            _ => Instances::draw_change(draw, name),
         }
     }
 
@@ -179,6 +172,20 @@ fn sizes(size: u32) -> String {
         ((size << 10).div_ceil(data).max(2) * data) >> 10
     };
     format!(r"\A({size}|{}|{})\n\z", rounded(4 << 10), rounded(64 << 10))
+}
+
+impl Instances {
+    /// A change of an instance that the kernel accepts.
+    pub(in crate::explore) fn draw_change(draw: &mut Draw<'_>, name: Named) -> Instances {
+        let all = [
+            Instances::Clear(name),
+            Instances::Snapshot(name, draw.one(&[0, 1, 1, 2])),
+            Instances::Resize(name, draw.one(&SIZES)),
+            Instances::Clock(name, draw.one(&[0, 1, 2, 3])),
+            Instances::Stacks(name, draw.on()),
+        ];
+        draw.one(&all)
+    }
 }
 
 impl Tracing {

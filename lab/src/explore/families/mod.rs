@@ -7,8 +7,10 @@ pub(super) mod functions;
 pub(super) mod hooks;
 mod instances;
 pub(super) mod keys;
+mod lanes;
 mod pids;
 pub(super) mod probes;
+pub(super) mod readers;
 mod switches;
 pub(super) mod triggers;
 mod workload;
@@ -21,7 +23,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::{
     commands::Commands, cpus::Cpus, events::Events, functions::Functions, hooks::Hooks, instances::Instances,
-    keys::KeyChange, pids::Pids, probes::Probes, switches::Switches, triggers::Triggers, workload::Workload,
+    keys::KeyChange, lanes::Lane, pids::Pids, probes::Probes, readers::Readers, switches::Switches,
+    triggers::Triggers, workload::Workload,
 };
 
 /// Operations that belong together.
@@ -147,12 +150,16 @@ families! {
     Triggers(Triggers),
     /// Events enabled, disabled and filtered.
     Events(Events),
+    /// Files that are open meanwhile.
+    Readers(Readers),
     /// Tracing instances.
     Instances(Instances),
     /// Probe events.
     Probes(Probes),
     /// Static keys, and the module that has them.
     Keys(KeyChange),
+    /// Somebody else.
+    Lanes(Lane),
     /// What causes events.
     Workload(Workload),
 }

@@ -1,0 +1,184 @@
+//! Files that are open while what they belong to is changed or removed.
+
+use super::{Family, Functions, Instances, Probes, probes::List};
+use crate::{
+    explore::{
+        draw::Draw,
+        names::{Event, Named, Place, event_path, path},
+        state::{Errno, Model},
+    },
+    scenario::Write,
+};
+use serde::{Deserialize, Serialize};
+
+/// A file of an instance. Each holds the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Held {
+    /// `trace`, which is read again afterwards.
+    Trace,
+    /// `trace_pipe`
+    Pipe,
+    /// `trace_pipe_raw` of a CPU.
+    Raw,
+    /// `set_ftrace_filter`
+    Filter,
+    /// `trace_marker`
+    Marker,
+    /// `tracing_on`
+    Switch,
+    /// A file of `options`.
+    Option,
+}
+
+impl Held {
+    /// Its path in the instance, and how it is opened.
+    fn file(self) -> &'static str {
+        match self {
+            Held::Trace => "trace",
+            Held::Pipe => "trace_pipe nonblock",
+            Held::Raw => "per_cpu/cpu0/trace_pipe_raw nonblock",
+            Held::Filter => "set_ftrace_filter",
+            Held::Marker => "trace_marker wronly",
+            Held::Switch => "tracing_on",
+            Held::Option => "options/overwrite",
+        }
+    }
+
+    /// Returns whether it holds the tracer, too.
+    fn holds_tracer(self) -> bool {
+        matches!(self, Held::Pipe | Held::Raw)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Readers {
+    /// Changes an instance, or tries to remove it.
+    Instance(Named, Held, Instances),
+    /// Selects the tracer of an instance.
+    Tracer(Named, Held, bool),
+    /// Removes an event one of whose files is open, which then has nothing to read any more.
+    Event(Place, Event, OfEvent),
+}
+
+/// A file of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum OfEvent {
+    /// `enable`
+    Enable,
+    /// `filter`
+    Filter,
+    /// `trigger`
+    Trigger,
+    /// `format`
+    Format,
+}
+
+impl OfEvent {
+    fn name(self) -> &'static str {
+        match self {
+            OfEvent::Enable => "enable",
+            OfEvent::Filter => "filter",
+            OfEvent::Trigger => "trigger",
+            OfEvent::Format => "format",
+        }
+    }
+}
+
+impl Family for Readers {
+    const WEIGHT: usize = 4;
+
+    fn draw(draw: &mut Draw<'_>) -> Readers {
+        let (name, on) = (draw.instance(), draw.on());
+        let held =
+            [Held::Trace, Held::Pipe, Held::Raw, Held::Filter, Held::Marker, Held::Switch, Held::Option];
+        let held = draw.one(&held);
+        match draw.random.u8(..4) {
+            0 => {
+                let files = [OfEvent::Enable, OfEvent::Filter, OfEvent::Trigger, OfEvent::Format];
+                Readers::Event(draw.place(), draw.event(), draw.one(&files))
+            }
+            1 => Readers::Tracer(name, held, on),
+            2 => Readers::Instance(name, held, Instances::Remove(name)),
+            _ => Readers::Instance(name, draw.one(&[held, Held::Trace]), Instances::draw_change(draw, name)),
+        }
+    }
+
+    fn knows(&self, model: &Model) -> bool {
+        match self {
+            Readers::Instance(name, _, Instances::Remove(_)) => model.has_instance(*name),
+            Readers::Instance(name, _, change) => model.has_instance(*name) && change.knows(model),
+            Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).knows(model),
+            Readers::Event(place, event, _) => {
+                // What the top level has recorded would be lost.
+                let is_used = model.files.get(&(*event, None)).is_some_and(|file| *file.used);
+                let is_there = *event != Event::Syscall && model.files.contains_key(&(*event, *place));
+                is_there && !is_used && Probes::Remove(List::All, *event).knows(model)
+            }
+        }
+    }
+
+    fn apply(&self, model: &mut Model) -> Result<(), Errno> {
+        // The workload compares what each call returns.
+        let _ = match self {
+            Readers::Instance(_, held, change) if is_refused(*held, change) => Ok(()),
+            Readers::Instance(_, _, change) => change.apply(model),
+            Readers::Tracer(_, held, _) if held.holds_tracer() => Ok(()),
+            Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).apply(model),
+            Readers::Event(_, event, _) => Probes::Remove(List::All, *event).apply(model),
+        };
+        Ok(())
+    }
+
+    fn step(&self, model: &Model) -> String {
+        let at = |name: Named, held: Held| path(Some(name), held.file());
+        let (file, change, refused, left) = match self {
+            Readers::Instance(name, held, change @ Instances::Remove(_)) => {
+                let change_call = format!("rmdir instances/{name}");
+                (at(*name, *held), change_call, is_refused(*held, change), reads_again(*held))
+            }
+            Readers::Instance(name, held, change) => {
+                (at(*name, *held), writes(&change.step(model)), is_refused(*held, change), reads_again(*held))
+            }
+            Readers::Tracer(name, held, on) => {
+                let change = writes(&Functions::Trace(Some(*name), *on).step(model));
+                let is_on = model.tracing.get(&Some(*name)).is_some_and(|at| at.traces_functions);
+                (at(*name, *held), change, is_on != *on, reads_again(*held))
+            }
+            Readers::Event(place, event, file) => {
+                let change = writes(&Probes::Remove(List::All, *event).step(model));
+                let is_there = model.probes(*event).next().is_some();
+                let left = if is_there { "skip held 65536\n" } else { "skip held 65536 = ENODEV\n" };
+                (event_path(*place, *event, file.name()), change, is_there, left)
+            }
+        };
+        let errno = if refused { " = EBUSY" } else { "" };
+        let calls = format!("open held {file}\n{change}{errno}\n{left}");
+        format!("workload: calls, stdin: {calls:?}")
+    }
+}
+
+/// Returns whether an open file prevents a change of its instance.
+fn is_refused(held: Held, change: &Instances) -> bool {
+    match change {
+        Instances::Remove(_) => true,
+        // What is being read must not move.
+        Instances::Resize(..) => held == Held::Trace,
+        _ => false,
+    }
+}
+
+/// What is read from a file after the change.
+fn reads_again(held: Held) -> &'static str {
+    if held == Held::Trace { "skip held 65536\n" } else { "" }
+}
+
+/// The calls that do what a step does that writes.
+fn writes(step: &str) -> String {
+    let Ok(Write { write, text, append, .. }) = serde_yaml::from_str(&format!("{{ {step} }}")) else {
+        return String::new();
+    };
+    let how = if append { "append" } else { "trunc" };
+    let text = if text.is_empty() { String::new() } else { format!("\nwrite to {text}\\n") };
+    format!("open to {} wronly {how}{text}", write.as_str())
+}
