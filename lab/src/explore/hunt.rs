@@ -18,6 +18,7 @@ use crate::{
     results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
     run::{Attempt, Prepared, cpus},
     scenario::{FromText, Scenario, ScenarioFile, UserPlace},
+    splat::Splat,
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -365,10 +366,15 @@ fn broken(result: &ScenarioResult, script: &Script) -> Option<(usize, usize)> {
     Some((step, *script.origins.get(step)?))
 }
 
-/// What is the same each time something happens: a splat, or what was done and found, without names and numbers.
+/// What is the same each time something happens: a splat, the stack of a blocked task, or what was done and found,
+/// without names and numbers.
 fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation]) -> String {
     if let Some(splat) = result.splats.first() {
         return format!("splat {}", splat.fingerprint);
+    }
+    let blocked = |stack: &&Splat| result.status == Status::Hang && stack.kind == "blocked task";
+    if let Some(stack) = result.stacks.iter().find(blocked) {
+        return format!("hang {}", stack.fingerprint);
     }
     if !matches!(result.status, Status::Failed | Status::Inconclusive) {
         return format!("{}: {}", result.status, plain(&result.reason));

@@ -7,6 +7,7 @@
 mod choose;
 mod corpus;
 mod draw;
+mod event_file;
 mod families;
 mod filter;
 mod guide;

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::explore::{
     draw::Draw,
+    event_file::EventFile,
     names::{Event, Function, Named, Place, path, switch, write},
-    state::{Errno, EventFile, Model, Tracing, User},
+    state::{Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, mem};

@@ -3,8 +3,9 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
+    event_file::EventFile,
     names::{Event, FUNCTIONS, Function, PROGRAM, USER_FUNCTIONS, read_lines, write},
-    state::{Aside, Errno, EventFile, Facts, Line, Model, User},
+    state::{Aside, Errno, Facts, Line, Model, User},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
