@@ -1,12 +1,10 @@
 //! An event at one place: enabled, filtered, armed by triggers and commands.
 
 use super::{
-    families::{
-        probes::Kind,
-        triggers::{Action, Spec, Trigger},
-    },
+    families::triggers::{Action, Spec, Trigger},
     filter::Filter,
     names::{Event, Place},
+    probe::Kind,
     state::{Aside, Errno, Model, User},
 };
 

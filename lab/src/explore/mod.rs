@@ -15,6 +15,7 @@ mod hunt;
 #[cfg(test)]
 mod model_tests;
 mod names;
+mod probe;
 mod script;
 mod shrink;
 mod state;

@@ -5,13 +5,14 @@ use super::{
         Commands, Events, Functions, Hooks, Instances, Operation, Probes, Readers, Triggers, Workload,
         commands::Command,
         hooks::HookChange,
-        probes::{Arguments, Kind, List, Probe},
+        probes::List,
         readers::{Held, OfEvent},
         tear_down,
         triggers::{Action, Spec},
     },
     filter::Filter,
     names::{Event, Function, Named, Place, Sequence},
+    probe::{Arguments, Kind, Probe},
     state::{Facts, Known, Model},
 };
 

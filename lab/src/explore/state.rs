@@ -2,8 +2,9 @@
 
 use super::{
     event_file::EventFile,
-    families::{commands::Command, keys::Keys, probes::Probe},
+    families::{commands::Command, keys::Keys},
     names::{Event, Function, Named, Place},
+    probe::Probe,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

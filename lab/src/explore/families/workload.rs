@@ -3,13 +3,13 @@
 use super::{
     Family,
     commands::Command,
-    probes::Kind,
     triggers::{Action, Spec},
 };
 use crate::explore::{
     draw::Draw,
     filter::Filter,
     names::{Event, FUNCTIONS, Function, Place, WORKLOAD, WRITTEN},
+    probe::Kind,
     state::{Errno, Line, Model, User},
 };
 use serde::{Deserialize, Serialize};
