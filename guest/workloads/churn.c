@@ -6,11 +6,11 @@
 #include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -19,14 +19,14 @@ static const char usage[] =
 	"Usage: churn PREFIX\n"
 	"\n"
 	"Reads the files of the events whose group begins with PREFIX or is `synthetic',\n"
-	"and the files that list what is traced. Then makes an instance, records the\n"
-	"events of the scheduler in it, and removes it. Begins again until it is killed;\n"
-	"prints `begun' after the first time.\n";
+	"and the files that list what is traced. Then records the events of the scheduler\n"
+	"in an instance of its own, whose buffers it changes. Begins again until it is\n"
+	"killed, and leaves its instance; prints `begun' after the first time.\n";
 
 #define TRACEFS "/sys/kernel/tracing"
 
-/* Microseconds between two rounds, which others may have for themselves. */
-#define PAUSE 3000
+/* How much longer than a round takes, others have the CPU for themselves. */
+#define PAUSE 4
 
 static const char *const lists[] = {
 	"dynamic_events", "kprobe_events", "uprobe_events", "kprobe_profile",
@@ -81,39 +81,58 @@ static void walk(const char *path, const char *prefix, const char *name)
 	closedir(directory);
 }
 
-static void record(void)
+static void record(const char *instance, unsigned int round)
 {
-	char instance[64], file[128];
+	static const struct { const char *file, *texts[2]; } changes[] = {
+		{ "buffer_size_kb", { "64", "16" } },
+		{ "trace_clock", { "global", "local" } },
+		{ "events/sched/enable", { "1", "1" } },
+		{ "snapshot", { "1", "0" } },
+		{ "events/sched/enable", { "0", "0" } },
+	};
+	char file[128];
+	size_t i;
 
-	snprintf(instance, sizeof(instance), "instances/churn-%d", getpid());
-	if (mkdir(instance, 0755))
-		err(EXIT_FAILURE, "%s", instance);
-	snprintf(file, sizeof(file), "%s/events/sched/enable", instance);
-	put(file, "1");
-	put(file, "0");
+	for (i = 0; i < sizeof(changes) / sizeof(*changes); i++) {
+		snprintf(file, sizeof(file), "%s/%s", instance, changes[i].file);
+		put(file, changes[i].texts[round % 2]);
+	}
 	snprintf(file, sizeof(file), "%s/trace", instance);
 	look(file);
-	if (rmdir(instance))
-		err(EXIT_FAILURE, "%s", instance);
+}
+
+/* Microseconds since an arbitrary moment. */
+static long long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000LL + time.tv_nsec / 1000;
 }
 
 int main(int argc, char **argv)
 {
-	bool first = true;
+	unsigned int round;
+	long long started;
+	char instance[64];
 	size_t i;
 
 	expect_arguments(argc, argv, 1, usage);
 	if (chdir(TRACEFS))
 		err(EXIT_FAILURE, TRACEFS);
-	for (;; usleep(PAUSE)) {
+	snprintf(instance, sizeof(instance), "instances/churn-%d", getpid());
+	if (mkdir(instance, 0755))
+		err(EXIT_FAILURE, "%s", instance);
+	for (round = 0;; round++) {
+		started = now();
 		walk("events", argv[1], "synthetic");
 		for (i = 0; i < sizeof(lists) / sizeof(*lists); i++)
 			look(lists[i]);
-		record();
-		if (first) {
+		record(instance, round);
+		if (!round) {
 			puts("begun");
 			fflush(stdout);
 		}
-		first = false;
+		usleep(PAUSE * (now() - started));
 	}
 }

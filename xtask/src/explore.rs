@@ -125,6 +125,9 @@ impl Explore {
                     "{each:.1} a second, {pairs} pairs of a state and an operation{reached}, {findings} found"
                 ));
             }
+            Told::Failed(reason) => {
+                lab.progress.line(format!("failed, and is minimized: {}", printable(first(reason))));
+            }
             Told::Found(finding) => lab.progress.suspend(|| print(finding)),
             Told::Gone(reason) => {
                 lab.progress

@@ -39,6 +39,9 @@ const BATCH: usize = 12;
 /// The number of runs of the smallest scenario after which a failure that did not recur is given up.
 const ATTEMPTS: u32 = 3;
 
+/// The time after which a failure is not made smaller any more: the smallest part so far is what was found.
+const SHRINK_MAX: Duration = Duration::from_mins(5);
+
 /// Returns the default number of machines to run at once. Removing a probe waits for grace periods: on two CPUs,
 /// 6 machines take a tenth less time than 4, and 8 no less.
 pub fn default_jobs() -> usize {
@@ -82,6 +85,8 @@ pub enum Told<'a> {
         /// The findings.
         findings: usize,
     },
+    /// A failure that is new, and its reason. Its smallest part that fails is being looked for.
+    Failed(&'a str),
     /// A new finding.
     Found(&'a Finding),
     /// A failure that did not recur on a pristine machine, and its reason.
@@ -257,6 +262,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         if !ran.name.as_ref().is_some_and(is_new) {
             return Ok(());
         }
+        (lock(&self.tell))(Told::Failed(&ran.result.reason));
         let whole = batch.concat();
         // A sequence alone is smaller; all of them together are what was seen to fail.
         let parts = batch.iter().cloned().chain(std::iter::repeat_n(whole.clone(), ATTEMPTS as usize));
@@ -284,9 +290,10 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         wanted: &str,
         before: usize,
     ) -> Result<()> {
+        let started = Instant::now();
         let same = |rest: &[Operation]| {
             interrupt::check()?;
-            Ok(self.once(rest)?.name.as_deref() == Some(wanted))
+            Ok(started.elapsed() < SHRINK_MAX && self.once(rest)?.name.as_deref() == Some(wanted))
         };
         let shrunk = || {
             if begun < operations.len() && same(&operations[..begun])? {
