@@ -37,6 +37,8 @@ const CMDLINE: &[&str] = &[
     "quiet",
     // Keep the whole kernel log readable until the end of a run.
     "log_buf_len=1M",
+    // The console shows the stacks of blocked tasks, which Debian's kernels do not allow by default.
+    "sysrq_always_enabled",
     // pvpanic reports a panic; the guest itself waits to be dumped.
     "panic=0",
 ];
