@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::Result;
 use fs_err as fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What nearly every step that builds something needs. Cheap to clone; clones share one display.
 #[derive(Clone, Debug)]
@@ -26,6 +26,13 @@ impl Lab {
     pub fn open(root: impl Into<PathBuf>) -> Result<Lab> {
         let progress = Progress::new();
         Ok(Lab { root: root.into(), cache: Cache::open(&progress)?, progress, may_install: false })
+    }
+
+    /// A lab in a directory of its own, also its cache, without progress: for tests.
+    #[doc(hidden)]
+    pub fn alone(directory: &Path) -> Result<Lab> {
+        let cache = Cache::at(directory.join("cache"))?;
+        Ok(Lab { root: directory.to_owned(), cache, progress: Progress::silent(), may_install: false })
     }
 
     /// Returns this lab with the checkout at `root` instead.

@@ -7,9 +7,7 @@ mod outcome;
 use built::built;
 use lab::{
     Lab,
-    cache::Cache,
     guest::Modules,
-    progress::Progress,
     results::{ScenarioResult, Status},
     splat::Frame,
 };
@@ -222,8 +220,7 @@ fn a_module_that_does_not_compile_shows_file_and_line() {
     fs::create_dir_all(&sources).unwrap();
     fs::write(sources.join("Kbuild"), "obj-m := bad.o\n").unwrap();
     fs::write(sources.join("bad.c"), "#include <linux/module.h>\nint missing = nothing;\n").unwrap();
-    let cache = Cache::at(root.path().join("cache")).unwrap();
-    let lab = Lab { root: root.path().to_owned(), cache, progress: Progress::silent(), may_install: false };
+    let lab = Lab::alone(root.path()).unwrap();
     let modules = Modules::new(&lab, root.path().join("guest/modules"));
     let error = format!("{:#}", modules.find(kernel, "bad").unwrap_err());
     let at = format!("{}:2:", sources.join("bad.c").display());

@@ -85,7 +85,7 @@ fn arguments(libraries: &[ProgramName], tree: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cache::Cache, progress::Progress, scenario::FromText};
+    use crate::scenario::FromText;
 
     #[test]
     fn headers_and_libraries_are_those_of_the_tree() {
@@ -109,9 +109,7 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let place = tempfile::tempdir().unwrap();
-        let cache = Cache::at(place.path().join("cache")).unwrap();
-        let lab =
-            Lab { root: place.path().to_owned(), cache, progress: Progress::silent(), may_install: false };
+        let lab = Lab::alone(place.path()).unwrap();
         let programs = Programs::new(&lab, place.path().to_owned());
         let name = ProgramName::from_text("none").unwrap();
         let error = programs.build(&name, &[], place.path()).unwrap_err();

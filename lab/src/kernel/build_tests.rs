@@ -2,7 +2,6 @@
 //! each run.
 
 use super::*;
-use crate::progress::Progress;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -48,13 +47,7 @@ struct Checkout {
 impl Checkout {
     fn new() -> Checkout {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::at(directory.path().join("cache")).unwrap();
-        let lab = Lab {
-            root: directory.path().to_owned(),
-            cache,
-            progress: Progress::silent(),
-            may_install: false,
-        };
+        let lab = Lab::alone(directory.path()).unwrap();
         let checkout = Checkout { directory, lab };
         for name in ["kernels", "linux"] {
             fs::create_dir(checkout.path(name)).unwrap();

@@ -1,7 +1,6 @@
 //! Patches on a tree that looks like a kernel's, in a tarball.
 
 use super::*;
-use crate::{cache::Cache, progress::Progress};
 use std::{os::unix::fs::MetadataExt, path::PathBuf};
 
 const FORK: &str = "int one;\nint two;\nint three;\n";
@@ -26,8 +25,7 @@ impl Checkout {
         let pack = "tar -cf linux.tar linux && sha256sum linux.tar | cut -c -64";
         let sha256 = Tool::new("sh").args(["-ec", pack]).directory(root).run().unwrap().trim().to_owned();
         let url = format!("file://{}", root.join("linux.tar").display());
-        let cache = Cache::at(root.join("cache")).unwrap();
-        let lab = Lab { root: root.to_owned(), cache, progress: Progress::silent(), may_install: false };
+        let lab = Lab::alone(root).unwrap();
         Checkout { lab, source: SourceSpec::Tarball { url, sha256 }, directory }
     }
 

@@ -2,10 +2,8 @@
 
 use super::*;
 use crate::{
-    cache::Cache,
     host::{git::apart, whole::write_whole},
     kernel::resolved::{known, remembered},
-    progress::Progress,
 };
 use std::{path::PathBuf, thread::sleep, time::Duration};
 
@@ -21,15 +19,9 @@ impl Place {
     /// Makes a cache, and next to it a tree that looks like a kernel.
     fn new() -> Place {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::at(directory.path().join("cache")).unwrap();
         fs::create_dir_all(directory.path().join("linux/kernel")).unwrap();
         fs::write(directory.path().join("linux/Makefile"), MAKEFILE).unwrap();
-        let lab = Lab {
-            root: directory.path().to_owned(),
-            cache,
-            progress: Progress::silent(),
-            may_install: false,
-        };
+        let lab = Lab::alone(directory.path()).unwrap();
         Place { directory, lab }
     }
 

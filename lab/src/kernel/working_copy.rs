@@ -98,7 +98,6 @@ impl WorkingCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cache::Cache, progress::Progress};
     use std::os::unix::fs::MetadataExt;
 
     #[test]
@@ -113,8 +112,7 @@ mod tests {
             fs::write(original.join(file), "int x;\n").unwrap();
         }
         hard_links(&original, &copy).unwrap();
-        let cache = Cache::at(place.path().join("cache")).unwrap();
-        let lab = Lab { root: place.path().into(), cache, progress: Progress::new(), may_install: false };
+        let lab = Lab::alone(place.path()).unwrap();
         let copy = WorkingCopy {
             original: original.clone(),
             copy: Source {

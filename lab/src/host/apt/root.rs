@@ -176,19 +176,13 @@ fn host_proxies() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cache::Cache, context::Lab, host::sources::Archive, progress::Progress};
+    use crate::{context::Lab, host::sources::Archive};
 
     #[test]
     fn a_suite_is_a_plain_name() {
         let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::at(directory.path()).unwrap();
         let apt = Apt {
-            lab: Lab {
-                root: directory.path().to_owned(),
-                cache,
-                progress: Progress::silent(),
-                may_install: false,
-            },
+            lab: Lab::alone(directory.path()).unwrap(),
             archive: Archive { uri: "http://mirror.test/debian".into(), keyring: None },
             architecture: "amd64".into(),
         };
