@@ -3,7 +3,7 @@
 use super::{
     families::{Functions, Operation},
     names::{FUNCTIONS, PROGRAM},
-    state::{Errno, Model},
+    state::{Errno, Known, Model},
 };
 use crate::scenario::Write;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
         let is_last = index + 1 == operations.len();
         let steps = operation.steps(&model).into_iter().filter(|step| is_worth(step, &model, is_last));
         for step in steps {
-            let failing = model.facts.faults.then(|| failing(&step, errno)).flatten();
+            let failing = model.facts.faults.then(|| failing(&step, errno, model.facts.known)).flatten();
             let errno = errno.map_or_else(String::new, |errno| format!(", errno: {errno}"));
             let _ = writeln!(text, "  - {{ {} }}", failing.unwrap_or_else(|| step + &errno));
             origins.push(index);
@@ -57,10 +57,11 @@ fn is_worth(step: &str, model: &Model, is_last: bool) -> bool {
 /// Whatever failed must leave nothing behind. `None` if it does not write, or if it arms an event: then, 6.12.117 does
 /// not notice that the probes by which it records the names of tasks were not registered, and warns when it
 /// unregisters them.
-fn failing(step: &str, errno: Option<Errno>) -> Option<String> {
+fn failing(step: &str, errno: Option<Errno>, known: Known) -> Option<String> {
     let Write { write, text, append, .. } = serde_yaml::from_str(&format!("{{ {step} }}")).ok()?;
-    let arms = ["/enable", "/trigger", "set_ftrace_filter"].iter().any(|file| write.as_str().ends_with(file));
-    if arms {
+    let is_to = |file: &&str| write.as_str().ends_with(file);
+    let arms = ["/enable", "/trigger", "set_ftrace_filter"].iter().any(is_to);
+    if arms || known.tracer_unregistered && is_to(&"current_tracer") {
         return None;
     }
     let append = if append { "--append " } else { "" };
