@@ -12,6 +12,9 @@ pub(super) const WORKLOAD: &str = "counter 1 2 4";
 /// The program of the workload.
 pub(super) const PROGRAM: &str = "counter";
 
+/// The program that reads and changes tracing at the same time.
+pub(super) const LANE: &str = "churn";
+
 /// The values that the workload writes.
 pub(super) const WRITTEN: [u64; 3] = [1, 2, 4];
 

@@ -1,11 +1,20 @@
 //! A finding and its results → a mail for the maintainers of tracing.
 
-use super::names::PROGRAM;
+use super::names::{LANE, PROGRAM};
 use crate::{
     results::ScenarioResult,
     scenario::{Scenario, Step},
 };
 use std::fmt::Write;
+
+/// The number of frames of a stack in a mail.
+const FRAMES: usize = 16;
+
+/// The programs that a reader does not have, and what they do.
+const PROGRAMS: [(&str, &str); 2] = [
+    (PROGRAM, "makes an eventfd, writes each number to it, and reads it once"),
+    (LANE, "reads the files of these events all the time, and records those of the scheduler in an instance"),
+];
 
 /// What became of a finding on one kernel.
 #[derive(Clone, Debug)]
@@ -37,20 +46,18 @@ pub fn mail(scenario: &Scenario, tried: &[Tried]) -> Option<String> {
         command(&step.value, is_last).map(|command| (is_last, command))
     });
     for (is_last, command) in commands {
-        let _ = writeln!(mail, "  {command}");
+        for line in command.lines() {
+            let _ = writeln!(mail, "  {line}");
+        }
         if is_last {
             break;
         }
     }
-    if scenario
-        .steps
-        .iter()
-        .any(|step| matches!(&step.value, Step::Workload(step) if step.workload.program() == PROGRAM))
-    {
-        let _ = writeln!(
-            mail,
-            "\n`{PROGRAM}`, linked statically, makes an eventfd, writes each number to it, and reads it once."
-        );
+    for (program, does) in PROGRAMS {
+        let is_it = |step: &Step| matches!(step, Step::Workload(step) if step.workload.program() == program);
+        if scenario.steps.iter().any(|step| is_it(&step.value)) {
+            let _ = writeln!(mail, "\n`{program}`, linked statically, {does}.");
+        }
     }
     if scenario.steps.iter().any(|step| matches!(step.value, Step::Hook(_))) {
         mail += "\nA `hook` is an ftrace_ops of a module, registered or changed as it says.\n";
@@ -60,8 +67,11 @@ pub fn mail(scenario: &Scenario, tried: &[Tried]) -> Option<String> {
     for line in detail.unwrap_or(&failed.reason).lines() {
         let _ = writeln!(mail, "  {line}");
     }
-    for splat in &failed.splats {
-        let _ = writeln!(mail, "\n{}", splat.title);
+    for stack in failed.splats.iter().chain(&failed.stacks) {
+        let _ = writeln!(mail, "\n{}", stack.title);
+        for frame in stack.frames.iter().take(FRAMES) {
+            let _ = writeln!(mail, "  {}+{:#x}", frame.symbol, frame.offset);
+        }
     }
     Some(mail)
 }
@@ -80,6 +90,8 @@ fn command(step: &Step, is_last: bool) -> Option<String> {
         Step::Load(step) => format!("insmod {}.ko", step.load.as_str()),
         Step::Unload(step) => format!("rmmod {}", step.unload.as_str()),
         Step::Hook(step) => format!("hook '{}'", step.hook.as_str()),
+        Step::Workload(step) if step.workload.program() == "calls" => by_shell(&step.stdin),
+        Step::Workload(step) if step.until.is_some() => format!("{} &", step.workload),
         Step::Workload(step) => step.workload.to_string(),
         Step::Read(step) if is_last => format!("cat {}", step.read.as_str()),
         Step::EnabledFunctions(step) if is_last => {
@@ -87,6 +99,38 @@ fn command(step: &Step, is_last: bool) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// What exploring's calls do with a file that stays open, as commands of a shell.
+fn by_shell(calls: &str) -> String {
+    let mut files = Vec::new();
+    let mut lines = Vec::new();
+    for line in calls.lines().filter(|line| !line.is_empty()) {
+        let (call, errno) = line.split_once(" = ").unwrap_or((line, ""));
+        let (name, rest) = call.split_once(' ').unwrap_or((call, ""));
+        let (first, more) = rest.split_once(' ').unwrap_or((rest, ""));
+        let number = |files: &[&str]| 3 + files.iter().position(|file| *file == first).unwrap_or_default();
+        let command = match name {
+            "open" => {
+                files.push(first);
+                let (path, flags) = more.split_once(' ').unwrap_or((more, ""));
+                let how = match flags {
+                    _ if flags.contains("append") => ">>",
+                    _ if flags.contains("wronly") => ">",
+                    _ => "<",
+                };
+                format!("exec {}{how} {path}", number(&files))
+            }
+            "write" => format!("echo '{}' >&{}", more.trim_end_matches("\\n"), number(&files)),
+            "skip" => format!("cat <&{} >/dev/null", number(&files)),
+            _ => call.to_owned(),
+        };
+        let fails = if errno.is_empty() { String::new() } else { format!("    # fails with {errno}") };
+        lines.push(command + &fails);
+    }
+    let close = (3..3 + files.len()).map(|number| format!("exec {number}>&-"));
+    lines.extend(close);
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -107,6 +151,19 @@ mod tests {
             "left_behind": [], "notes": []
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn open_files_are_those_of_a_shell() {
+        let calls = "open held instances/i/trace_pipe nonblock\nopen to instances/i/current_tracer wronly trunc\n\
+                     write to function\\n = EBUSY\n";
+        let expect = "exec 3< instances/i/trace_pipe\nexec 4> instances/i/current_tracer\n\
+                      echo 'function' >&4    # fails with EBUSY\nexec 3>&-\nexec 4>&-";
+        assert_eq!(by_shell(calls), expect);
+        let calls = "open held instances/i/trace\nrmdir instances/i = EBUSY\nskip held 65536\n";
+        let expect = "exec 3< instances/i/trace\nrmdir instances/i    # fails with EBUSY\n\
+                      cat <&3 >/dev/null\nexec 3>&-";
+        assert_eq!(by_shell(calls), expect);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
+    names::LANE,
     state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,6 @@ impl Family for Lane {
     }
 
     fn step(&self, _: &Model) -> String {
-        "workload: churn x, until: begun".to_owned()
+        format!("workload: {LANE} x, until: begun")
     }
 }
