@@ -90,13 +90,12 @@ fn existing(root: &Path, path: &Path) -> Result<PathBuf, ScenarioError> {
         return Ok(path.to_owned());
     }
     if stays_inside(path) {
-        let mut file = root.join(path).into_os_string();
-        if Path::new(&file).exists() {
-            return Ok(file.into());
-        }
+        let directory = root.join(path);
+        let mut file = directory.clone().into_os_string();
         file.push(".yaml");
-        if Path::new(&file).is_file() {
-            return Ok(file.into());
+        // A directory of the same name has what the scenario uses.
+        if let Some(found) = [file.into(), directory].into_iter().find(|path| path.exists()) {
+            return Ok(found);
         }
     }
     Err(ScenarioError::of_file(path, "no such file or directory, expected a scenario or a directory of them"))
@@ -173,7 +172,8 @@ mod tests {
 
     #[test]
     fn scenarios_are_found_by_directory_file_and_name() {
-        let root = directory(&["a/one.yaml", "a/two.yaml", "b/deep/three.yaml", "schema.json"]);
+        let root =
+            directory(&["a/one.yaml", "a/two.yaml", "a/two/module.c", "b/deep/three.yaml", "schema.json"]);
         let check = |paths: &[PathBuf], expect: &[&str]| {
             let found = find(root.path(), paths).unwrap();
             let names: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
