@@ -53,8 +53,8 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         (("bugs/fprobe-exists", AFFECTED), Unsupported),
         (("bugs/fprobe-exists", FIXED), Unsupported),
         // Neither can make allocations fail.
-        (("bugs/tracer-unregistered", AFFECTED), Unsupported),
-        (("bugs/tracer-unregistered", FIXED), Unsupported),
+        (("bugs/names-unregistered", AFFECTED), Unsupported),
+        (("bugs/names-unregistered", FIXED), Unsupported),
         (("bugs/uprobe-file-offset", AFFECTED), KnownBug),
         (("bugs/uprobe-file-offset", FIXED), Passed),
         (("bugs/watchpoint-length", AFFECTED), KnownBug),

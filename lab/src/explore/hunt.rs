@@ -347,7 +347,7 @@ fn known(kernel: &Kernel) -> Known {
         eprobe_instance: has("bugs/eprobe-instance"),
         off_filter: has("bugs/ftrace-off-filter"),
         synthetic_instance: has("bugs/synthetic-instance"),
-        tracer_unregistered: has("bugs/tracer-unregistered"),
+        names_unregistered: has("bugs/names-unregistered"),
         trigger_release: has("bugs/trigger-release"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),
     }

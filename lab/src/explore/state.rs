@@ -154,8 +154,8 @@ pub(super) struct Known {
     pub(super) off_filter: bool,
     /// A histogram of a synthetic event holds it for ever once its instance is gone (`bugs/synthetic-instance`).
     pub(super) synthetic_instance: bool,
-    /// The function tracer is selected though it could not be registered (`bugs/tracer-unregistered`).
-    pub(super) tracer_unregistered: bool,
+    /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
+    pub(super) names_unregistered: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
     pub(super) trigger_release: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
