@@ -25,7 +25,7 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
     let mut text = format!(
         "summary: {summary:?}\nrequires:\n  kernel: \">=5.10\"\n  config: [KPROBE_EVENTS, HIST_TRIGGERS, \
          DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: {}s\nsteps:\n",
-        10 + operations.len() * 3 / 10
+        10 + operations.len() / 8
     );
     // Brings the program into the guest, so that it can be probed.
     let _ = writeln!(text, "  - {{ workload: {PROGRAM} --help }}");
