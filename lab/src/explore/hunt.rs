@@ -6,8 +6,9 @@ use super::{
     families::Operation,
     guide::{Guide, without_unknown},
     names::{Function, PROGRAM, USER_FUNCTIONS},
-    script::{Script, script},
+    script::script,
     shrink::shrink,
+    signature::{broken, signature},
     state::{Facts, Known, Model},
 };
 use crate::{
@@ -15,10 +16,9 @@ use crate::{
     guest::{Guest, offset_of},
     host::interrupt,
     kernel::{Kernel, KernelVersion},
-    results::{COVERAGE, OutcomeStatus, ScenarioResult, Status},
+    results::{COVERAGE, ScenarioResult, Status},
     run::{Attempt, Prepared, cpus},
     scenario::{FromText, Scenario, ScenarioFile, UserPlace},
-    splat::Splat,
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -366,43 +366,4 @@ fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the first step that failed, and its operation.
-fn broken(result: &ScenarioResult, script: &Script) -> Option<(usize, usize)> {
-    let step = result.steps.iter().position(|step| !step.passed)?;
-    Some((step, *script.origins.get(step)?))
-}
-
-/// What is the same each time something happens: a splat, the stack of a blocked task, or what was done and found,
-/// without names and numbers.
-fn signature(result: &ScenarioResult, script: &Script, operations: &[Operation]) -> String {
-    if let Some(splat) = result.splats.first() {
-        return format!("splat {}", splat.fingerprint);
-    }
-    let blocked = |stack: &&Splat| result.status == Status::Hang && stack.kind == "blocked task";
-    if let Some(stack) = result.stacks.iter().find(blocked) {
-        return format!("hang {}", stack.fingerprint);
-    }
-    if !matches!(result.status, Status::Failed | Status::Inconclusive) {
-        return format!("{}: {}", result.status, plain(&result.reason));
-    }
-    let Some((index, origin)) = broken(result, script) else {
-        let broken = result.expectations.iter().find(|outcome| outcome.status != OutcomeStatus::Passed);
-        let text = broken.map_or(result.reason.as_str(), |outcome| outcome.text.as_str());
-        return format!("expectation {}", plain(text));
-    };
-    let kind = operations.get(origin).map(|operation| format!("{operation:?}")).unwrap_or_default();
-    let kind = kind.split(['(', ' ']).take(2).collect::<Vec<_>>().join(" ");
-    let step = &result.steps[index];
-    // Of a look, what it looks at.
-    let looked = step.text.split(['"', ',']).nth(usize::from(step.text.contains('"'))).unwrap_or_default();
-    let found = step.detail.split([';', ':', '\n']).next().unwrap_or_default();
-    let found = if kind == "Look" { "" } else { found };
-    format!("{kind} {} {}", plain(looked), plain(found))
-}
-
-/// Without digits.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

@@ -18,6 +18,7 @@ mod names;
 mod probe;
 mod script;
 mod shrink;
+mod signature;
 mod state;
 mod triage;
 
