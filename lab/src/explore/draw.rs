@@ -1,7 +1,7 @@
 //! Random choices within a sequence.
 
 use super::{
-    names::{Event, Named, Place, Sequence},
+    names::{Event, FUNCTIONS, Function, Named, Place, Sequence},
     state::Model,
 };
 use fastrand::Rng;
@@ -53,6 +53,11 @@ impl Draw<'_> {
         } else {
             self.probes()
         }
+    }
+
+    /// A function of the kernel, or sometimes of the module.
+    pub(super) fn function(&mut self) -> Function {
+        if self.rarely(4) { Function::Show } else { self.one(&FUNCTIONS) }
     }
 
     /// A name for an instance.

@@ -2,7 +2,7 @@
 
 use super::{
     families::{
-        Commands, Events, Functions, Hooks, Instances, Operation, Probes, Readers, Triggers, Workload,
+        Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Triggers, Workload,
         commands::Command,
         hooks::HookChange,
         probes::List,
@@ -347,4 +347,32 @@ fn an_event_goes_while_a_file_of_it_is_open_unless_it_is_armed() {
     assert!(model.probes(EVENT).next().is_some());
     let model = applied_to(model, &[(enable(Some(ONE), EVENT, false), ""), (goes, "")]);
     assert!(model.files.is_empty());
+}
+
+#[test]
+fn what_is_at_a_function_of_a_module_waits_for_it() {
+    let load = |on| Operation::Keys(KeyChange::Load(on));
+    let calls = Operation::Keys(KeyChange::Show);
+    let awaits = |on| Operation::Functions(Functions::Await(Some(ONE), on));
+    let named = Operation::Functions(Functions::Filter(Some(ONE), Function::Show, true));
+    let traces = Operation::Functions(Functions::Trace(Some(ONE), true));
+    let model = applied(&[
+        (make(ONE), ""),
+        (define(EVENT, Kind::Kprobe, Function::Show, Arguments::Immediate), ""),
+        (enable(None, EVENT, true), ""),
+        (named.clone(), "EINVAL"),
+        (awaits(false), "EINVAL"),
+        (awaits(true), ""),
+        (traces, ""),
+    ]);
+    assert!(!calls.is_known(&model));
+    let model = applied_to(model, &[(load(true), ""), (calls.clone(), "")]);
+    assert!(model.has_brk(Function::Show));
+    assert_eq!((entries(&model, ONE), model.recorded[&EVENT].len()), (1, 1));
+    // The probe comes back with the module, the filter has only what is gone.
+    let model = applied_to(model, &[(load(false), ""), (load(true), ""), (calls, "")]);
+    assert_eq!((entries(&model, ONE), model.recorded[&EVENT].len()), (1, 2));
+    assert!(!model.tracing[&Some(ONE)].has_no_filter());
+    let hooked = hook(TWO, HookChange::Add { ipmodify: false }, &[Function::Show]);
+    assert!(!load(false).is_known(&applied_to(model, &[(named, ""), (hooked, "")])));
 }

@@ -29,7 +29,12 @@ pub(super) enum Function {
     Main,
     /// `eventfd` of its C library.
     Open,
+    /// `keys_show` of the module [`MODULE`], which comes and goes, and whose file calls it.
+    Show,
 }
+
+/// The module that is loaded and unloaded.
+pub(super) const MODULE: &str = "statickeys";
 
 /// Those of the kernel.
 pub(super) const FUNCTIONS: [Function; 2] = [Function::Write, Function::Read];
@@ -45,12 +50,25 @@ impl Function {
             Function::Read => "eventfd_read",
             Function::Main => "main",
             Function::Open => "eventfd",
+            Function::Show => "keys_show",
         }
     }
 
     /// Returns whether it is one of the program.
     pub(super) fn is_user(self) -> bool {
         USER_FUNCTIONS.contains(&self)
+    }
+
+    /// Returns how lists of functions show it.
+    pub(super) fn listed(self) -> String {
+        let module = if self == Function::Show { format!(" [{MODULE}]") } else { String::new() };
+        format!("{}{module}", self.symbol())
+    }
+
+    /// Returns its place as that of a kprobe, which may wait for the module.
+    pub(super) fn place(self) -> String {
+        let module = if self == Function::Show { format!("{MODULE}:") } else { String::new() };
+        format!("{module}{}", self.symbol())
     }
 }
 

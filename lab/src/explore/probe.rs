@@ -97,6 +97,8 @@ impl Probe {
             (Arguments::None, ..) => "",
             (Arguments::Immediate, ..) => " value=\\3:u64",
             (Arguments::Own, ..) if self.kind == Kind::Eprobe => " value=$flags:u64",
+            // It returns nothing.
+            (Arguments::Own, _, Function::Show) => " value=\\5:u64",
             (Arguments::Own, true, _) => " value=$retval:u64",
             (Arguments::Own, false, Function::Write) => " value=+u0($arg2):u64",
             // Its arguments are a kiocb and an iov_iter.
@@ -113,6 +115,7 @@ impl Probe {
             (Arguments::Immediate, ..) => 3,
             (Arguments::Own, false, Function::Write) => written,
             (Arguments::Own, false, Function::Read) => 9,
+            (Arguments::Own, _, Function::Show) => 5,
             // Both transfer eight bytes.
             (Arguments::Own, true, Function::Write | Function::Read) => 8,
             // Its arguments are its name and three numbers; it returns EXIT_SUCCESS.
@@ -141,7 +144,7 @@ impl Probe {
         }
         if !self.kind.is_user() {
             let exit = if self.kind == Kind::Fexit { "%return" } else { "" };
-            return format!("{}{exit}", self.function.symbol());
+            return format!("{}{exit}", self.function.place());
         }
         let [main, open] = facts.offsets.unwrap_or_default();
         let offset = if self.function == Function::Main { main } else { open };

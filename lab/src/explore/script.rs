@@ -2,7 +2,7 @@
 
 use super::{
     families::{Functions, Operation},
-    names::{FUNCTIONS, PROGRAM},
+    names::{FUNCTIONS, Function, LANE, PROGRAM},
     state::{Errno, Known, Model},
 };
 use crate::scenario::Write;
@@ -24,9 +24,14 @@ const NAMES_RECORDED: [&str; 4] = ["/enable", "/trigger", "set_ftrace_filter", "
 pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) -> Script {
     let mut text = format!(
         "summary: {summary:?}\nrequires:\n  kernel: \">=5.10\"\n  config: [KPROBE_EVENTS, HIST_TRIGGERS, \
-         DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: {}s\nsteps:\n",
+         DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: {}s\n",
         10 + operations.len() / 8
     );
+    if operations.iter().any(|operation| matches!(operation, Operation::Lanes(_))) {
+        // It runs up to the end.
+        let _ = writeln!(text, "may_leave: [\"^instance {LANE}-\"]");
+    }
+    text += "steps:\n";
     // Brings the program into the guest, so that it can be probed.
     let _ = writeln!(text, "  - {{ workload: {PROGRAM} --help }}");
     let mut origins = vec![0];
@@ -91,8 +96,8 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
     let traces = operations
         .iter()
         .any(|operation| matches!(operation, Operation::Functions(Functions::Trace(None, _))));
-    for function in FUNCTIONS.iter().filter(|_| traces) {
-        let count = model.traced.get(function).copied().unwrap_or_default();
+    for function in FUNCTIONS.into_iter().chain([Function::Show]).filter(|_| traces) {
+        let count = model.traced.get(&function).copied().unwrap_or_default();
         let symbol = function.symbol();
         let _ = writeln!(
             text,

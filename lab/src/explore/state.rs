@@ -49,6 +49,10 @@ pub(super) struct Buffer {
 pub(super) struct Tracing {
     /// `set_ftrace_filter`.
     pub(super) filter: BTreeSet<Function>,
+    /// How often it has a function of the module that is not loaded yet.
+    pub(super) awaits: u8,
+    /// Whether it had a function of the module when that was unloaded. This is not shown, but it is not empty.
+    pub(super) was_gone: bool,
     /// Whether the tracer is `function`.
     pub(super) traces_functions: bool,
     /// Whether events of the workload are ignored.
@@ -73,6 +77,8 @@ impl Tracing {
     pub(super) fn new() -> Tracing {
         Tracing {
             filter: BTreeSet::new(),
+            awaits: 0,
+            was_gone: false,
             traces_functions: false,
             ignores: false,
             ignores_calls: false,
@@ -83,6 +89,11 @@ impl Tracing {
             clock: 0,
             stacks: false,
         }
+    }
+
+    /// Returns whether the filter is empty, which means all functions.
+    pub(super) fn has_no_filter(&self) -> bool {
+        self.filter.is_empty() && self.awaits == 0 && !self.was_gone
     }
 
     /// Empties the buffers, as by a change of the clock.

@@ -2,11 +2,12 @@
 
 use super::{
     Family,
+    functions::awaited,
     triggers::{Action, action_text},
 };
 use crate::explore::{
     draw::Draw,
-    names::{Event, FUNCTIONS, Function, Place, path, read_lines, write},
+    names::{Event, Function, Place, path, read_lines, write},
     state::{Errno, Model, User},
 };
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ impl Family for Commands {
         let actions =
             [Action::On, Action::Off, Action::Snapshot, Action::Stack, Action::Enable, Action::Disable];
         let command = Command { action: draw.one(&actions), is_counted: draw.random.bool() };
-        let (place, function, event) = (draw.place(), draw.one(&FUNCTIONS), draw.event());
+        let (place, function, event) = (draw.place(), draw.function(), draw.event());
         match draw.on() {
             true => Commands::Add(place, function, command, event, draw.random.u32(1..4)),
             false => Commands::Remove(place, function, command, event),
@@ -54,7 +55,10 @@ impl Family for Commands {
 
     /// The snapshot of the top level lacks what was drained.
     fn knows(&self, model: &Model) -> bool {
-        let (place, _, command, event) = self.parts();
+        let (place, function, command, event) = self.parts();
+        if !model.has(function) {
+            return false;
+        }
         let deadlocks = model.facts.known.fprobe_command
             && command.action.has_event()
             && model.probes(event).any(|line| line.probe.kind.is_fprobe());
@@ -116,10 +120,10 @@ impl Family for Commands {
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
         for (place, at) in &model.tracing {
-            let mut lines: Vec<String> =
-                at.filter.iter().map(|function| function.symbol().to_owned()).collect();
+            let mut lines: Vec<String> = at.filter.iter().map(|function| function.listed()).collect();
             let all = "#### all functions enabled ####".to_owned();
-            lines.extend(at.filter.is_empty().then_some(all));
+            lines.extend(at.has_no_filter().then_some(all));
+            lines.extend((0..at.awaits).map(|_| awaited()));
             let here = model.commands.iter().filter(|((other, ..), _)| other == place);
             for ((_, command, function), (event, count)) in here {
                 let action = match event {
@@ -128,7 +132,7 @@ impl Family for Commands {
                 };
                 let count =
                     if command.is_counted { format!("count={count}") } else { "unlimited".to_owned() };
-                lines.push(format!("{}:{action}:{count}", function.symbol()));
+                lines.push(format!("{}:{action}:{count}", function.listed()));
             }
             let lines: Vec<String> = lines.iter().map(|line| regex::escape(line)).collect();
             let any = format!("(?:(?:{})\n){{{}}}", lines.join("|"), lines.len());

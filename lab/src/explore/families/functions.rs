@@ -3,7 +3,7 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{FUNCTIONS, Function, Place, path, write},
+    names::{Function, MODULE, Place, path, write},
     state::{Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,17 @@ use serde::{Deserialize, Serialize};
 pub(in crate::explore) enum Functions {
     /// Adds a function to `set_ftrace_filter`, or removes it.
     Filter(Place, Function, bool),
+    /// The same for that of the module, which may be loaded later: the command `mod`.
+    Await(Place, bool),
+    /// Empties `set_ftrace_filter`.
+    Reset(Place),
     /// Selects the tracer `function` or `nop`.
     Trace(Place, bool),
+}
+
+/// The function of the module, as it is written and listed while that is not loaded.
+pub(super) fn awaited() -> String {
+    format!("{}:mod:{MODULE}", Function::Show.symbol())
 }
 
 fn tracer(on: bool) -> &'static str {
@@ -29,30 +38,62 @@ impl Family for Functions {
         if draw.rarely(3) {
             return Functions::Trace(place, on);
         }
-        Functions::Filter(place, draw.one(&FUNCTIONS), on)
+        match draw.random.u8(..8) {
+            0 => Functions::Reset(place),
+            1 | 2 => Functions::Await(place, on),
+            _ => Functions::Filter(place, draw.function(), on),
+        }
     }
 
     /// An ftrace_ops with an empty filter traces all functions.
     fn knows(&self, model: &Model) -> bool {
-        match self {
-            Functions::Filter(_, _, true) => true,
-            Functions::Filter(place, function, false) => model.tracing.get(place).is_some_and(|at| {
-                at.filter.contains(function) && (!at.traces_functions || at.filter.len() > 1)
-            }),
-            Functions::Trace(place, on) => model.tracing.get(place).is_some_and(|at| {
-                !(*on && at.filter.is_empty()) && model.can_clear(*on != at.traces_functions)
-            }),
+        let (place, is_there) = match *self {
+            Functions::Filter(_, _, true) | Functions::Await(_, true) => return true,
+            Functions::Filter(place, function, false) => {
+                (place, model.tracing.get(&place).is_some_and(|at| at.filter.contains(&function)))
+            }
+            Functions::Await(place, false) | Functions::Reset(place) | Functions::Trace(place, _) => {
+                (place, true)
+            }
+        };
+        let Some(at) = model.tracing.get(&place) else { return false };
+        if let Functions::Trace(_, on) = *self {
+            return !(on && at.has_no_filter()) && model.can_clear(on != at.traces_functions);
         }
+        let mut after = model.clone();
+        let _ = self.apply(&mut after);
+        is_there && !(at.traces_functions && after.tracing[&place].has_no_filter())
     }
 
     /// A new tracer begins with an empty buffer.
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         match *self {
-            Functions::Filter(place, function, true) => {
-                model.place(place)?.filter.insert(function);
+            Functions::Filter(place, function, on) => {
+                let is_loaded = model.keys.is_loaded();
+                let filter = &mut model.place(place)?.filter;
+                if function == Function::Show && !is_loaded {
+                    return Err("EINVAL");
+                }
+                if on {
+                    filter.insert(function);
+                } else {
+                    filter.remove(&function);
+                }
             }
-            Functions::Filter(place, function, false) => {
-                model.place(place)?.filter.remove(&function);
+            Functions::Await(place, on) => {
+                if model.keys.is_loaded() {
+                    return Functions::Filter(place, Function::Show, on).apply(model);
+                }
+                let at = model.place(place)?;
+                if !on && at.awaits == 0 {
+                    return Err("EINVAL");
+                }
+                at.awaits = if on { at.awaits + 1 } else { 0 };
+            }
+            Functions::Reset(place) => {
+                let at = model.place(place)?;
+                at.filter.clear();
+                (at.awaits, at.was_gone) = (0, false);
             }
             Functions::Trace(place, on) => {
                 let at = model.place(place)?;
@@ -73,11 +114,14 @@ impl Family for Functions {
     }
 
     fn step(&self, _: &Model) -> String {
+        let append = |place: &Place, on: bool, text: &str| {
+            let not = if on { "" } else { "!" };
+            write(&path(*place, "set_ftrace_filter"), &format!("{not}{text}"), true)
+        };
         match self {
-            Functions::Filter(place, function, add) => {
-                let not = if *add { "" } else { "!" };
-                write(&path(*place, "set_ftrace_filter"), &format!("{not}{}", function.symbol()), true)
-            }
+            Functions::Filter(place, function, on) => append(place, *on, function.symbol()),
+            Functions::Await(place, on) => append(place, *on, &awaited()),
+            Functions::Reset(place) => write(&path(*place, "set_ftrace_filter"), "", false),
             Functions::Trace(place, on) => write(&path(*place, "current_tracer"), tracer(*on), false),
         }
     }
@@ -96,7 +140,7 @@ impl Family for Functions {
             if at.traces_functions {
                 all.push(Functions::Trace(*place, false));
             }
-            all.extend(at.filter.iter().map(|function| Functions::Filter(*place, *function, false)));
+            all.extend((!at.has_no_filter()).then_some(Functions::Reset(*place)));
         }
         all
     }

@@ -55,7 +55,7 @@ impl Family for Hooks {
         let functions = match change {
             HookChange::Add { ipmodify: true } if draw.rarely(8) => Vec::new(),
             HookChange::Add { .. } if draw.random.bool() => FUNCTIONS.to_vec(),
-            HookChange::Add { .. } | HookChange::Widen | HookChange::Narrow => vec![draw.one(&FUNCTIONS)],
+            HookChange::Add { .. } | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
             _ => Vec::new(),
         };
         Hooks(name, change, functions)
@@ -65,6 +65,9 @@ impl Family for Hooks {
     fn knows(&self, model: &Model) -> bool {
         let Hooks(name, change, functions) = self;
         if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add { .. }) {
+            return false;
+        }
+        if !functions.iter().all(|function| model.has(*function)) {
             return false;
         }
         match change {

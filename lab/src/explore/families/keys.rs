@@ -3,8 +3,8 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{switch, write},
-    state::{Errno, Model},
+    names::{Function, MODULE, switch, write},
+    state::{Errno, Model, Tracing},
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,12 @@ pub(in crate::explore) struct Keys {
     traced: bool,
 }
 
+impl Keys {
+    pub(in crate::explore) fn is_loaded(self) -> bool {
+        self.loaded
+    }
+}
+
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::explore) enum KeyChange {
@@ -34,6 +40,8 @@ pub(in crate::explore) enum KeyChange {
     Enable(bool),
     /// Enables or disables the event `module_get`.
     Trace(bool),
+    /// Reads which branches are taken, which calls [`Function::Show`].
+    Show,
 }
 
 impl Family for KeyChange {
@@ -41,16 +49,31 @@ impl Family for KeyChange {
 
     fn draw(draw: &mut Draw<'_>) -> KeyChange {
         let on = draw.on();
-        draw.one(&[KeyChange::Load(on), KeyChange::Count(on), KeyChange::Enable(!on), KeyChange::Trace(on)])
+        let changes = [
+            KeyChange::Load(on),
+            KeyChange::Load(on),
+            KeyChange::Count(on),
+            KeyChange::Enable(!on),
+            KeyChange::Trace(on),
+            KeyChange::Show,
+            KeyChange::Show,
+        ];
+        draw.one(&changes)
     }
 
-    /// The module decrements what is 0 only with a warning.
+    /// The module decrements what is 0 only with a warning. Hooks and commands may meet another function where that
+    /// of the module was.
     fn knows(&self, model: &Model) -> bool {
         let keys = model.keys;
         match *self {
-            KeyChange::Load(on) => on != keys.loaded,
+            KeyChange::Load(on) => {
+                let hooked = || model.hooks.values().any(|hook| hook.functions.contains(&Function::Show));
+                let commanded =
+                    || model.commands.keys().any(|(_, _, function)| *function == Function::Show);
+                on != keys.loaded && (on || !hooked() && !commanded())
+            }
             KeyChange::Count(on) => keys.loaded && (on || keys.counted > 0) && keys.counted < 3,
-            KeyChange::Enable(_) => keys.loaded,
+            KeyChange::Enable(_) | KeyChange::Show => keys.loaded,
             KeyChange::Trace(_) => true,
         }
     }
@@ -58,19 +81,30 @@ impl Family for KeyChange {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         let keys = &mut model.keys;
         match *self {
-            KeyChange::Load(on) => *keys = Keys { loaded: on, traced: keys.traced, ..Keys::default() },
+            KeyChange::Load(on) => {
+                *keys = Keys { loaded: on, traced: keys.traced, ..Keys::default() };
+                model.tracing.values_mut().for_each(|at| at.module_changed(on));
+            }
             KeyChange::Count(true) => keys.counted += 1,
             KeyChange::Count(false) => keys.counted -= 1,
             KeyChange::Enable(on) => keys.inverted = !on,
             KeyChange::Trace(on) => keys.traced = on,
+            KeyChange::Show => {
+                model.enter(Function::Show, 0);
+                model.leave(Function::Show);
+            }
         }
         Ok(())
     }
 
-    fn step(&self, _: &Model) -> String {
+    fn step(&self, model: &Model) -> String {
         match *self {
-            KeyChange::Load(true) => "load: statickeys".to_owned(),
-            KeyChange::Load(false) => "unload: statickeys".to_owned(),
+            KeyChange::Load(true) => format!("load: {MODULE}"),
+            KeyChange::Load(false) => format!("unload: {MODULE}"),
+            KeyChange::Show => {
+                let paths = format!("counted {}\n", u8::from(model.keys.counted > 0));
+                format!("read: /sys/kernel/debug/statickeys/paths, text: {paths:?}")
+            }
             KeyChange::Count(on) => write(CONTROL, if on { "counted inc" } else { "counted dec" }, false),
             KeyChange::Enable(on) => write(CONTROL, if on { "true enable" } else { "true disable" }, false),
             KeyChange::Trace(on) => write("events/module/module_get/enable", switch(on), false),
@@ -88,8 +122,6 @@ impl Family for KeyChange {
             steps.push(site("statickeys_counted", keys.counted > 0));
             steps.push(site("statickeys_true", !keys.inverted));
             steps.push("read: /sys/module/statickeys/refcnt, text: { equal: \"0\" }".to_owned());
-            let paths = format!("counted {}\n", u8::from(keys.counted > 0));
-            steps.push(format!("read: /sys/kernel/debug/statickeys/paths, text: {paths:?}"));
         }
         steps
     }
@@ -97,5 +129,17 @@ impl Family for KeyChange {
     fn tear_down(model: &Model) -> Vec<KeyChange> {
         let trace = model.keys.traced.then_some(KeyChange::Trace(false));
         trace.into_iter().chain(model.keys.loaded.then_some(KeyChange::Load(false))).collect()
+    }
+}
+
+impl Tracing {
+    /// Changes the filter as it does when the module is loaded or unloaded.
+    fn module_changed(&mut self, is_loaded: bool) {
+        if is_loaded && self.awaits > 0 {
+            self.awaits = 0;
+            self.filter.insert(Function::Show);
+        } else if !is_loaded && self.filter.remove(&Function::Show) {
+            self.was_gone = true;
+        }
     }
 }

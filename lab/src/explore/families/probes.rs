@@ -4,7 +4,7 @@ use super::Family;
 use crate::explore::{
     draw::Draw,
     event_file::EventFile,
-    names::{Event, FUNCTIONS, Function, PROGRAM, USER_FUNCTIONS, read_lines, write},
+    names::{Event, Function, PROGRAM, USER_FUNCTIONS, read_lines, write},
     probe::{Arguments, Kind, Probe},
     state::{Aside, Errno, Line, Model, User},
 };
@@ -60,9 +60,9 @@ impl Family for Probes {
 
     fn draw(draw: &mut Draw<'_>) -> Probes {
         let facts = *draw.model.facts;
-        let mut functions = FUNCTIONS.to_vec();
-        functions.extend(facts.offsets.map(|_| USER_FUNCTIONS).into_iter().flatten());
-        let (event, function) = (draw.probes(), draw.one(&functions));
+        let user = facts.offsets.is_some() && draw.random.bool();
+        let function = if user { draw.one(&USER_FUNCTIONS) } else { draw.function() };
+        let event = draw.probes();
         let list = if facts.offsets.is_some() { List::Uprobes } else { List::Kprobes };
         let list = draw.one(&[List::Kprobes, list, List::All]);
         if facts.synthetic && draw.rarely(5) {
@@ -159,9 +159,9 @@ impl Family for Probes {
         if model.facts.offsets.is_some() {
             steps.push(read_lines("uprobe_profile", &lines(Kind::is_user, &counted)));
         }
-        for function in FUNCTIONS {
+        for function in model.functions() {
             let is = if model.has_brk(function) { "brk 0x4" } else { "original" };
-            steps.push(format!("text: {{ at: {} }}, is: {is}", function.symbol()));
+            steps.push(format!("text: {{ at: {:?} }}, is: {is}", function.place()));
         }
         steps
     }
@@ -178,7 +178,8 @@ fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
             &[Kind::Uprobe, Kind::Uretprobe, Kind::Eprobe, Kind::Eprobe]
         }
         true => &[Kind::Uprobe, Kind::Uretprobe],
-        false if facts.fprobes => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
+        // An fprobe does not wait for a module.
+        false if facts.fprobes && function != Function::Show => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
         false => &[Kind::Kprobe, Kind::Kretprobe],
     };
     Probe {

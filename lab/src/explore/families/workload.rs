@@ -58,13 +58,13 @@ impl Family for Workload {
 
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
-        let is_free = FUNCTIONS.iter().all(|function| model.ops(*function) == (0, false));
+        let is_free = model.functions().all(|function| model.ops(function) == (0, false));
         if is_free {
             steps.push("read: enabled_functions, text: { equal: \"\" }".to_owned());
         }
-        for function in FUNCTIONS.iter().filter(|_| !is_free) {
+        for function in model.functions().filter(|_| !is_free) {
             let symbol = function.symbol();
-            steps.push(match model.ops(*function) {
+            steps.push(match model.ops(function) {
                 (0, false) => format!("enabled_functions: {symbol}, absent: true"),
                 (count, false) => format!("enabled_functions: {symbol}, count: {count}"),
                 (count, true) => {
@@ -80,6 +80,16 @@ impl Family for Workload {
 }
 
 impl Model {
+    /// Returns the functions of the kernel and of its module.
+    pub(super) fn functions(&self) -> impl Iterator<Item = Function> {
+        FUNCTIONS.into_iter().chain(self.keys.is_loaded().then_some(Function::Show))
+    }
+
+    /// Returns whether the kernel has a function.
+    pub(super) fn has(&self, function: Function) -> bool {
+        function != Function::Show || self.keys.is_loaded()
+    }
+
     /// Returns the number of ftrace_ops that a function has, and whether there may be more of fprobes.
     fn ops(&self, function: Function) -> (u64, bool) {
         if self.ftrace_off {
@@ -98,7 +108,7 @@ impl Model {
     }
 
     /// A call: kprobes, the last one first, then ftrace_ops, the last one first.
-    fn enter(&mut self, function: Function, written: u64) {
+    pub(super) fn enter(&mut self, function: Function, written: u64) {
         if function.is_user() {
             return self.breakpoint(function, Kind::Uprobe);
         }
@@ -124,7 +134,7 @@ impl Model {
     }
 
     /// The return: return probes, the first one first.
-    fn leave(&mut self, function: Function) {
+    pub(super) fn leave(&mut self, function: Function) {
         if function.is_user() {
             return self.breakpoint(function, Kind::Uretprobe);
         }
