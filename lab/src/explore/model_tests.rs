@@ -2,7 +2,8 @@
 
 use super::{
     families::{
-        Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Triggers, Workload,
+        Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Triggers,
+        Workload,
         commands::Command,
         hooks::HookChange,
         probes::List,

@@ -126,6 +126,7 @@ mod tests {
             synthetic: true,
             offsets: Some([0x1000, 0x2000]),
             has_text: true,
+            maps: true,
             ..Facts::default()
         };
         let with_faults = Facts { faults: true, ..facts };

@@ -157,6 +157,8 @@ pub(super) struct Known {
     pub(super) uprobe_append: bool,
     /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).
     pub(super) uprobe_removed: bool,
+    /// Commands are missing behind functions that wait for a module (`bugs/mod-command-listed`).
+    pub(super) mod_listed: bool,
     /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
     pub(super) stack_command: bool,
     /// An event probe is attached in the first instance that enables it only (`bugs/eprobe-instance`).
@@ -186,6 +188,8 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Whether buffers can be mapped: since 6.10.
+    pub(super) maps: bool,
     /// Whether allocations can be made to fail.
     pub(super) faults: bool,
     /// Whether ftrace cannot be turned off: since 7.3.

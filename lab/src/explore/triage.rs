@@ -123,6 +123,8 @@ fn by_shell(calls: &str) -> String {
             }
             "write" => format!("echo '{}' >&{}", more.trim_end_matches("\\n"), number(&files)),
             "skip" => format!("cat <&{} >/dev/null", number(&files)),
+            // No shell can.
+            "map" => format!("# mmap(2) of {more} bytes of file descriptor {}", number(&files)),
             _ => call.to_owned(),
         };
         let fails = if errno.is_empty() { String::new() } else { format!("    # fails with {errno}") };
@@ -160,6 +162,8 @@ mod tests {
         let expect = "exec 3< instances/i/trace_pipe\nexec 4> instances/i/current_tracer\n\
                       echo 'function' >&4    # fails with EBUSY\nexec 3>&-\nexec 4>&-";
         assert_eq!(by_shell(calls), expect);
+        let calls = "open held raw\nmap held 4096\n";
+        assert_eq!(by_shell(calls), "exec 3< raw\n# mmap(2) of 4096 bytes of file descriptor 3\nexec 3>&-");
         let calls = "open held instances/i/trace\nrmdir instances/i = EBUSY\nskip held 65536\n";
         let expect = "exec 3< instances/i/trace\nrmdir instances/i    # fails with EBUSY\n\
                       cat <&3 >/dev/null\nexec 3>&-";

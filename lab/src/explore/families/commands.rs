@@ -120,6 +120,9 @@ impl Family for Commands {
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
         for (place, at) in &model.tracing {
+            if model.facts.known.mod_listed && at.awaits > 0 && !at.filter.is_empty() {
+                continue;
+            }
             let mut lines: Vec<String> = at.filter.iter().map(|function| function.listed()).collect();
             let all = "#### all functions enabled ####".to_owned();
             lines.extend(at.has_no_filter().then_some(all));

@@ -68,8 +68,7 @@ impl Family for KeyChange {
         match *self {
             KeyChange::Load(on) => {
                 let hooked = || model.hooks.values().any(|hook| hook.functions.contains(&Function::Show));
-                let commanded =
-                    || model.commands.keys().any(|(_, _, function)| *function == Function::Show);
+                let commanded = || model.commands.keys().any(|(_, _, function)| *function == Function::Show);
                 on != keys.loaded && (on || !hooked() && !commanded())
             }
             KeyChange::Count(on) => keys.loaded && (on || keys.counted > 0) && keys.counted < 3,

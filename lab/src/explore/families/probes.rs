@@ -179,7 +179,9 @@ fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
         }
         true => &[Kind::Uprobe, Kind::Uretprobe],
         // An fprobe does not wait for a module.
-        false if facts.fprobes && function != Function::Show => &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit],
+        false if facts.fprobes && function != Function::Show => {
+            &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit]
+        }
         false => &[Kind::Kprobe, Kind::Kretprobe],
     };
     Probe {

@@ -1,6 +1,6 @@
 //! Files that are open while what they belong to is changed or removed.
 
-use super::{Family, Functions, Instances, Probes, probes::List};
+use super::{Family, Functions, Instances, Probes, probes::List, triggers::Action};
 use crate::{
     explore::{
         draw::Draw,
@@ -20,6 +20,8 @@ pub(in crate::explore) enum Held {
     Pipe,
     /// `trace_pipe_raw` of a CPU.
     Raw,
+    /// The same, mapped into memory.
+    Mapped,
     /// `set_ftrace_filter`
     Filter,
     /// `trace_marker`
@@ -31,12 +33,13 @@ pub(in crate::explore) enum Held {
 }
 
 impl Held {
-    /// Its path in the instance, and how it is opened.
+    /// Its path in the instance, how it is opened, and what is done then.
     fn file(self) -> &'static str {
         match self {
             Held::Trace => "trace",
             Held::Pipe => "trace_pipe nonblock",
             Held::Raw => "per_cpu/cpu0/trace_pipe_raw nonblock",
+            Held::Mapped => "per_cpu/cpu0/trace_pipe_raw nonblock\nmap held 4096",
             Held::Filter => "set_ftrace_filter",
             Held::Marker => "trace_marker wronly",
             Held::Switch => "tracing_on",
@@ -46,7 +49,7 @@ impl Held {
 
     /// Returns whether it holds the tracer, too.
     fn holds_tracer(self) -> bool {
-        matches!(self, Held::Pipe | Held::Raw)
+        matches!(self, Held::Pipe | Held::Raw | Held::Mapped)
     }
 }
 
@@ -90,8 +93,9 @@ impl Family for Readers {
 
     fn draw(draw: &mut Draw<'_>) -> Readers {
         let (name, on) = (draw.instance(), draw.on());
-        let held =
-            [Held::Trace, Held::Pipe, Held::Raw, Held::Filter, Held::Marker, Held::Switch, Held::Option];
+        let mut held =
+            vec![Held::Trace, Held::Pipe, Held::Raw, Held::Filter, Held::Marker, Held::Switch, Held::Option];
+        held.extend(draw.model.facts.maps.then_some(Held::Mapped));
         let held = draw.one(&held);
         match draw.random.u8(..4) {
             0 => {
@@ -106,6 +110,11 @@ impl Family for Readers {
 
     fn knows(&self, model: &Model) -> bool {
         match self {
+            Readers::Instance(name, Held::Mapped, _) | Readers::Tracer(name, Held::Mapped, _)
+                if model.takes_snapshots(*name) =>
+            {
+                false
+            }
             Readers::Instance(name, _, Instances::Remove(_)) => model.has_instance(*name),
             Readers::Instance(name, _, change) => model.has_instance(*name) && change.knows(model),
             Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).knows(model),
@@ -163,8 +172,22 @@ fn is_refused(held: Held, change: &Instances) -> bool {
     match change {
         Instances::Remove(_) => true,
         // What is being read must not move.
-        Instances::Resize(..) => held == Held::Trace,
+        Instances::Resize(..) => matches!(held, Held::Trace | Held::Mapped),
+        Instances::Snapshot(_, 1) => held == Held::Mapped,
         _ => false,
+    }
+}
+
+impl Model {
+    /// Returns whether something takes snapshots of an instance, whose buffers then cannot be mapped.
+    fn takes_snapshots(&self, name: Named) -> bool {
+        let here = |place: &Place| *place == Some(name);
+        let mut files = self.files.iter().filter(|((_, place), _)| here(place));
+        files.any(|(_, file)| file.triggers.iter().any(|trigger| trigger.spec.action == Action::Snapshot))
+            || self
+                .commands
+                .keys()
+                .any(|(place, command, _)| here(place) && command.action == Action::Snapshot)
     }
 }
 
