@@ -44,12 +44,19 @@ impl Draw<'_> {
         Event::Synthetic(self.sequence, self.random.u8(..EVENTS))
     }
 
+    /// A user event of the sequence, which may exist or not.
+    pub(super) fn user(&mut self) -> Event {
+        Event::User(self.sequence, self.random.u8(..EVENTS))
+    }
+
     /// An event of any kind, which may exist or not.
     pub(super) fn event(&mut self) -> Event {
         if self.model.facts.syscalls && self.rarely(4) {
             Event::Syscall
         } else if self.model.facts.synthetic && self.rarely(4) {
             self.synthetic()
+        } else if self.model.facts.user_events && self.rarely(6) {
+            self.user()
         } else {
             self.probes()
         }

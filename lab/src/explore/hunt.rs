@@ -143,6 +143,8 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let facts = Facts {
             fprobes: has("FPROBE_EVENTS"),
             synthetic: has("SYNTH_EVENTS"),
+            user_events: has("USER_EVENTS"),
+            tprobes: has("FPROBE_EVENTS"),
             // Since 7.0 at the latest they have a symbol of their own.
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,

@@ -280,7 +280,7 @@ fn nothing_is_left_after_tearing_down() {
 #[test]
 fn a_histogram_records_a_synthetic_event_for_each_new_value() {
     let synthetic = Event::Synthetic(SEQUENCE, 0);
-    let defined = Operation::Probes(Probes::Define(synthetic, Probe::SYNTHETIC));
+    let defined = Operation::Probes(Probes::Define(synthetic, Probe::placeless(Kind::Synthetic)));
     let spec = Spec { action: Action::Trace, target: synthetic, count: None, filter: Filter::Clear };
     let add = |event| Operation::Triggers(Triggers::Add(None, event, spec));
     let remove = || Operation::Probes(Probes::Remove(List::All, synthetic));
@@ -376,4 +376,35 @@ fn what_is_at_a_function_of_a_module_waits_for_it() {
     assert!(!model.tracing[&Some(ONE)].has_no_filter());
     let hooked = hook(TWO, HookChange::Add { ipmodify: false }, &[Function::Show]);
     assert!(!load(false).is_known(&applied_to(model, &[(named, ""), (hooked, "")])));
+}
+
+#[test]
+fn a_probe_of_a_tracepoint_is_hit_by_each_load() {
+    let load = |on| Operation::Keys(KeyChange::Load(on));
+    let model = applied(&[
+        (define(EVENT, Kind::Tprobe, Function::Load, Arguments::Immediate), ""),
+        (enable(None, EVENT, true), ""),
+        (load(true), ""),
+        (load(false), ""),
+        (load(true), ""),
+    ]);
+    assert_eq!(model.recorded[&EVENT], [Some(3), Some(3)]);
+}
+
+#[test]
+fn a_user_event_is_the_same_when_it_is_defined_again_and_busy_while_it_is_enabled() {
+    let event = Event::User(SEQUENCE, 0);
+    let defined = Operation::Probes(Probes::Define(event, Probe::placeless(Kind::User)));
+    let remove = Operation::Probes(Probes::Remove(List::All, event));
+    let truncate = Operation::Probes(Probes::Truncate(List::All));
+    let model = applied(&[
+        (defined.clone(), ""),
+        (defined, ""),
+        (enable(None, event, true), ""),
+        (truncate, "EBUSY"),
+        (remove.clone(), "EBUSY"),
+        (enable(None, event, false), ""),
+        (remove, ""),
+    ]);
+    assert!(model.lines.is_empty());
 }

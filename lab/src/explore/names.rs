@@ -31,6 +31,8 @@ pub(super) enum Function {
     Open,
     /// `keys_show` of the module [`MODULE`], which comes and goes, and whose file calls it.
     Show,
+    /// The tracepoint `module_load`, which is hit when that module is loaded.
+    Load,
 }
 
 /// The module that is loaded and unloaded.
@@ -51,6 +53,7 @@ impl Function {
             Function::Main => "main",
             Function::Open => "eventfd",
             Function::Show => "keys_show",
+            Function::Load => "module_load",
         }
     }
 
@@ -106,6 +109,8 @@ pub(super) enum Event {
     Probes(Sequence, u8),
     /// A synthetic one, with its number: those of sequence 3 are `synthetic/x3s0` and so on.
     Synthetic(Sequence, u8),
+    /// One of user events, which nobody records, with its number: those of sequence 3 are `user_events/x3u0` and so on.
+    User(Sequence, u8),
     /// The system call that `eventfd` makes, an event that the kernel has by itself.
     Syscall,
 }
@@ -116,6 +121,7 @@ impl Event {
         match self {
             Event::Probes(_, number) => format!("e{number}"),
             Event::Synthetic(sequence, number) => format!("x{}s{number}", sequence.0),
+            Event::User(sequence, number) => format!("x{}u{number}", sequence.0),
             Event::Syscall => "sys_enter_eventfd2".to_owned(),
         }
     }
@@ -126,6 +132,7 @@ impl Display for Event {
         match self {
             Event::Probes(sequence, _) => write!(out, "x{}/{}", sequence.0, self.name()),
             Event::Synthetic(..) => write!(out, "synthetic/{}", self.name()),
+            Event::User(..) => write!(out, "user_events/{}", self.name()),
             Event::Syscall => write!(out, "syscalls/{}", self.name()),
         }
     }

@@ -25,6 +25,10 @@ pub(super) enum Kind {
     Eprobe,
     /// `s:`, no probe: an event that triggers of others record.
     Synthetic,
+    /// `u:`, no probe: an event that programs record.
+    User,
+    /// `t:`, at a tracepoint.
+    Tprobe,
 }
 
 impl Kind {
@@ -35,7 +39,12 @@ impl Kind {
 
     /// Returns whether it uses ftrace.
     pub(super) fn is_fprobe(self) -> bool {
-        matches!(self, Kind::Fprobe | Kind::Fexit)
+        matches!(self, Kind::Fprobe | Kind::Fexit | Kind::Tprobe)
+    }
+
+    /// Returns whether it is at no place of the kernel or a program.
+    pub(super) fn is_placeless(self) -> bool {
+        matches!(self, Kind::Synthetic | Kind::User)
     }
 
     /// Returns whether it is in a program.
@@ -55,6 +64,8 @@ impl Kind {
             Kind::Fprobe | Kind::Fexit => 'f',
             Kind::Eprobe => 'e',
             Kind::Synthetic => 's',
+            Kind::User => 'u',
+            Kind::Tprobe => 't',
         }
     }
 }
@@ -82,9 +93,10 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// What stands for the definition of a synthetic event, which is at no function.
-    pub(super) const SYNTHETIC: Probe =
-        Probe { kind: Kind::Synthetic, function: Function::Main, arguments: Arguments::Own };
+    /// What stands for the definition of an event that is at no function.
+    pub(super) fn placeless(kind: Kind) -> Probe {
+        Probe { kind, function: Function::Main, arguments: Arguments::Own }
+    }
 
     /// Returns whether its records have a `value`.
     pub(super) fn has_value(self) -> bool {
@@ -97,8 +109,8 @@ impl Probe {
             (Arguments::None, ..) => "",
             (Arguments::Immediate, ..) => " value=\\3:u64",
             (Arguments::Own, ..) if self.kind == Kind::Eprobe => " value=$flags:u64",
-            // It returns nothing.
-            (Arguments::Own, _, Function::Show) => " value=\\5:u64",
+            // They return nothing.
+            (Arguments::Own, _, Function::Show | Function::Load) => " value=\\5:u64",
             (Arguments::Own, true, _) => " value=$retval:u64",
             (Arguments::Own, false, Function::Write) => " value=+u0($arg2):u64",
             // Its arguments are a kiocb and an iov_iter.
@@ -115,7 +127,7 @@ impl Probe {
             (Arguments::Immediate, ..) => 3,
             (Arguments::Own, false, Function::Write) => written,
             (Arguments::Own, false, Function::Read) => 9,
-            (Arguments::Own, _, Function::Show) => 5,
+            (Arguments::Own, _, Function::Show | Function::Load) => 5,
             // Both transfer eight bytes.
             (Arguments::Own, true, Function::Write | Function::Read) => 8,
             // Its arguments are its name and three numbers; it returns EXIT_SUCCESS.
@@ -137,6 +149,12 @@ impl Probe {
         }
     }
 
+    /// Returns the name of its event, as written and as listed.
+    pub(super) fn name(self, event: Event) -> String {
+        // All user events have the same group.
+        if self.kind == Kind::User { event.name() } else { event.to_string() }
+    }
+
     /// Returns its place, as written and as listed.
     pub(super) fn at(self, facts: &Facts) -> String {
         if self.kind == Kind::Eprobe {
@@ -153,7 +171,7 @@ impl Probe {
 
     /// Returns its place and arguments, as written and as listed.
     pub(super) fn text(self, facts: &Facts) -> String {
-        if self.kind == Kind::Synthetic {
+        if self.kind.is_placeless() {
             return "u64 value".to_owned();
         }
         format!("{}{}", self.at(facts), self.fetched())

@@ -127,6 +127,8 @@ mod tests {
             offsets: Some([0x1000, 0x2000]),
             has_text: true,
             maps: true,
+            user_events: true,
+            tprobes: true,
             ..Facts::default()
         };
         let with_faults = Facts { faults: true, ..facts };

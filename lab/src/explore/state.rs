@@ -184,6 +184,10 @@ pub(super) struct Facts {
     pub(super) eprobes: bool,
     /// Whether the kernel has synthetic events.
     pub(super) synthetic: bool,
+    /// Whether the kernel has user events.
+    pub(super) user_events: bool,
+    /// Whether the kernel has probes of tracepoints.
+    pub(super) tprobes: bool,
     /// Whether the kernel has events for system calls that are recorded like others: since 5.16.
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.

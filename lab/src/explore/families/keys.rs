@@ -69,7 +69,7 @@ impl Family for KeyChange {
             KeyChange::Load(on) => {
                 let hooked = || model.hooks.values().any(|hook| hook.functions.contains(&Function::Show));
                 let commanded = || model.commands.keys().any(|(_, _, function)| *function == Function::Show);
-                on != keys.loaded && (on || !hooked() && !commanded())
+                on != keys.loaded && if on { model.knows_order() } else { !hooked() && !commanded() }
             }
             KeyChange::Count(on) => keys.loaded && (on || keys.counted > 0) && keys.counted < 3,
             KeyChange::Enable(_) | KeyChange::Show => keys.loaded,
@@ -83,6 +83,9 @@ impl Family for KeyChange {
             KeyChange::Load(on) => {
                 *keys = Keys { loaded: on, traced: keys.traced, ..Keys::default() };
                 model.tracing.values_mut().for_each(|at| at.module_changed(on));
+                if on {
+                    model.enter(Function::Load, 0);
+                }
             }
             KeyChange::Count(true) => keys.counted += 1,
             KeyChange::Count(false) => keys.counted -= 1,

@@ -65,11 +65,16 @@ impl Family for Probes {
         let event = draw.probes();
         let list = if facts.offsets.is_some() { List::Uprobes } else { List::Kprobes };
         let list = draw.one(&[List::Kprobes, list, List::All]);
-        if facts.synthetic && draw.rarely(5) {
-            let synthetic = draw.synthetic();
-            let define = Probes::Define(synthetic, Probe::SYNTHETIC);
-            return if draw.on() { define } else { Probes::Remove(list, synthetic) };
+        let placeless = match draw.random.u8(..20) {
+            0..4 if facts.synthetic => Some((draw.synthetic(), Kind::Synthetic)),
+            4..6 if facts.user_events => Some((draw.user(), Kind::User)),
+            _ => None,
+        };
+        if let Some((event, kind)) = placeless {
+            let define = Probes::Define(event, Probe::placeless(kind));
+            return if draw.on() { define } else { Probes::Remove(list, event) };
         }
+        let function = if facts.tprobes && draw.rarely(10) { Function::Load } else { function };
         match draw.random.u8(..11) {
             0 | 1 => Probes::Remove(list, event),
             2 | 3 => Probes::RemoveAt(event, function),
@@ -121,10 +126,17 @@ impl Family for Probes {
         let facts = &model.facts;
         match *self {
             Probes::Define(event, probe) => {
-                let letter = probe.kind.letter();
-                write("dynamic_events", &format!("{letter}:{event} {}", probe.text(facts)), true)
+                let (letter, name) = (probe.kind.letter(), probe.name(event));
+                write("dynamic_events", &format!("{letter}:{name} {}", probe.text(facts)), true)
             }
-            Probes::Remove(list, event) => write(list.file(), &format!("-:{event}"), true),
+            Probes::Remove(list, event) => {
+                // A user event is not known by its name alone.
+                let fields = match event {
+                    Event::User(..) => format!(" {}", Probe::placeless(Kind::User).text(facts)),
+                    _ => String::new(),
+                };
+                write(list.file(), &format!("-:{event}{fields}"), true)
+            }
             Probes::RemoveAt(event, function) => {
                 let kind = if function.is_user() { Kind::Uprobe } else { Kind::Kprobe };
                 let at = Probe { kind, function, arguments: Arguments::None }.at(facts);
@@ -141,12 +153,13 @@ impl Family for Probes {
         let listed = |line: &Line| {
             // Some kernels print the default maxactive of a return probe.
             let maxactive = match line.probe.kind {
-                Kind::Kprobe | Kind::Uprobe | Kind::Uretprobe | Kind::Eprobe | Kind::Synthetic => "",
-                _ => r"\d*",
+                Kind::Kretprobe | Kind::Fprobe | Kind::Fexit => r"\d*",
+                _ => "",
             };
             let letter = line.probe.kind.letter();
+            let name = line.probe.name(line.event);
             let text = regex::escape(&line.probe.text(&model.facts));
-            format!(r"{letter}{maxactive}:{}\s{text}\n", line.event)
+            format!(r"{letter}{maxactive}:{name}\s{text}\n")
         };
         let profiled = |line: &Line| format!(r" *{} +{} +0\n", line.event.name(), *line.hits);
         let counted =
@@ -174,6 +187,7 @@ impl Family for Probes {
 fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
     let facts = *draw.model.facts;
     let kinds: &[Kind] = match function.is_user() {
+        _ if function == Function::Load => &[Kind::Tprobe],
         true if function == Function::Open && facts.eprobes => {
             &[Kind::Uprobe, Kind::Uretprobe, Kind::Eprobe, Kind::Eprobe]
         }
@@ -207,6 +221,10 @@ impl Model {
             (other.at(&self.facts), other.fetched()) == (probe.at(&self.facts), probe.fetched())
         };
         let is_alone = matches!(probe.kind, Kind::Eprobe | Kind::Synthetic) && !is_new;
+        // It is the same.
+        if probe.kind == Kind::User && !is_new {
+            return Ok(());
+        }
         if differs || is_alone || siblings.iter().any(same) {
             let lost = self.facts.known.fprobe_errno && probe.kind.is_fprobe();
             return Err(if lost { "EINVAL" } else { "EEXIST" });

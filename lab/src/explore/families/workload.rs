@@ -26,12 +26,8 @@ impl Family for Workload {
         Workload
     }
 
-    /// Where fprobes come in between ftrace_ops and each other depends on the kernel.
     fn knows(&self, model: &Model) -> bool {
-        let acts = |file: &Spec| !matches!(file.action, Action::Histogram | Action::Stack);
-        let mut triggers = model.files.values().flat_map(|file| &file.triggers);
-        let is_ordered = !model.commands.is_empty() || triggers.any(|trigger| acts(&trigger.spec));
-        !(is_ordered && model.lines.iter().any(|line| line.probe.kind.is_fprobe()))
+        model.knows_order()
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
@@ -58,7 +54,9 @@ impl Family for Workload {
 
     fn look(model: &Model) -> Vec<String> {
         let mut steps = Vec::new();
-        let is_free = model.functions().all(|function| model.ops(function) == (0, false));
+        let mut probed = model.lines.iter().filter(|line| line.probe.kind == Kind::Tprobe);
+        let is_free = model.functions().all(|function| model.ops(function) == (0, false))
+            && !probed.any(|line| model.is_armed(line.event));
         if is_free {
             steps.push("read: enabled_functions, text: { equal: \"\" }".to_owned());
         }
@@ -83,6 +81,15 @@ impl Model {
     /// Returns the functions of the kernel and of its module.
     pub(super) fn functions(&self) -> impl Iterator<Item = Function> {
         FUNCTIONS.into_iter().chain(self.keys.is_loaded().then_some(Function::Show))
+    }
+
+    /// Returns whether it is known what comes first: where fprobes come in between ftrace_ops and each other depends
+    /// on the kernel.
+    pub(super) fn knows_order(&self) -> bool {
+        let acts = |file: &Spec| !matches!(file.action, Action::Histogram | Action::Stack);
+        let mut triggers = self.files.values().flat_map(|file| &file.triggers);
+        let is_ordered = !self.commands.is_empty() || triggers.any(|trigger| acts(&trigger.spec));
+        !(is_ordered && self.lines.iter().any(|line| line.probe.kind.is_fprobe()))
     }
 
     /// Returns whether the kernel has a function.
@@ -128,8 +135,10 @@ impl Model {
                 User::Uprobes(_) => {}
             }
         }
-        for index in 0..self.lines.len() {
-            self.hit(index, Kind::Fprobe, function, written);
+        for kind in [Kind::Fprobe, Kind::Tprobe] {
+            for index in 0..self.lines.len() {
+                self.hit(index, kind, function, written);
+            }
         }
     }
 
