@@ -111,6 +111,10 @@ impl Model {
             (true, false) => self.order.retain(|other| *other != user),
             _ => {}
         }
+        if was_armed != self.is_armed(event) {
+            let lines = self.lines.iter_mut().filter(|line| line.event == event);
+            lines.for_each(|line| line.is_lost = false);
+        }
         Ok(())
     }
 

@@ -408,3 +408,29 @@ fn a_user_event_is_the_same_when_it_is_defined_again_and_busy_while_it_is_enable
     ]);
     assert!(model.lines.is_empty());
 }
+
+#[test]
+fn an_armed_fprobe_of_a_module_is_hit_until_that_is_gone() {
+    let load = |on| Operation::Keys(KeyChange::Load(on));
+    let calls = || Operation::Keys(KeyChange::Show);
+    let probe = define(EVENT, Kind::Fprobe, Function::Show, Arguments::Immediate);
+    let facts = Facts { fprobes: true, ..Facts::default() };
+    assert!(!probe.is_known(&Model::new(facts)));
+    let model = applied_to(
+        Model::new(facts),
+        &[
+            (load(true), ""),
+            (probe, ""),
+            (enable(None, EVENT, true), ""),
+            (calls(), ""),
+            (load(false), ""),
+            (load(true), ""),
+            (calls(), ""),
+        ],
+    );
+    assert_eq!(model.recorded[&EVENT].len(), 1);
+    let model = applied_to(model, &[(enable(None, EVENT, false), ""), (load(false), "")]);
+    assert!(!enable(None, EVENT, true).is_known(&model));
+    let again = [(load(true), ""), (enable(None, EVENT, true), ""), (calls(), "")];
+    assert_eq!(applied_to(model, &again).recorded[&EVENT].len(), 2);
+}

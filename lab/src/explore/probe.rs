@@ -162,7 +162,10 @@ impl Probe {
         }
         if !self.kind.is_user() {
             let exit = if self.kind == Kind::Fexit { "%return" } else { "" };
-            return format!("{}{exit}", self.function.place());
+            // An fprobe's place has no module.
+            let place =
+                if self.kind.is_kprobe() { self.function.place() } else { self.function.symbol().to_owned() };
+            return format!("{place}{exit}");
         }
         let [main, open] = facts.offsets.unwrap_or_default();
         let offset = if self.function == Function::Main { main } else { open };

@@ -131,6 +131,8 @@ pub(super) struct Line {
     pub(super) probe: Probe,
     /// The number of its hits.
     pub(super) hits: Aside<u64>,
+    /// Whether its function went with the module while it was armed. It is not hit until it is armed anew.
+    pub(super) is_lost: bool,
 }
 
 /// What calls are announced to in the order of registration, the last one first.

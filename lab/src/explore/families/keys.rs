@@ -3,8 +3,8 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{Function, MODULE, switch, write},
-    state::{Errno, Model, Tracing},
+    names::{Event, Function, MODULE, switch, write},
+    state::{Errno, Line, Model, Tracing},
 };
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,9 @@ impl Family for KeyChange {
             KeyChange::Load(on) => {
                 *keys = Keys { loaded: on, traced: keys.traced, ..Keys::default() };
                 model.tracing.values_mut().for_each(|at| at.module_changed(on));
+                if !on {
+                    model.lose_fprobes();
+                }
                 if on {
                     model.enter(Function::Load, 0);
                 }
@@ -131,6 +134,23 @@ impl Family for KeyChange {
     fn tear_down(model: &Model) -> Vec<KeyChange> {
         let trace = model.keys.traced.then_some(KeyChange::Trace(false));
         trace.into_iter().chain(model.keys.loaded.then_some(KeyChange::Load(false))).collect()
+    }
+}
+
+impl Model {
+    /// Returns the events with an fprobe of a function that the kernel does not have, which cannot be armed.
+    pub(super) fn absent(&self) -> impl Iterator<Item = Event> {
+        let is_absent = |line: &&Line| line.probe.kind.is_fprobe() && !self.has(line.probe.function);
+        self.lines.iter().filter(is_absent).map(|line| line.event)
+    }
+
+    /// Takes the armed fprobes off the function of the module.
+    fn lose_fprobes(&mut self) {
+        for index in 0..self.lines.len() {
+            let Line { event, probe, .. } = self.lines[index];
+            let is_there = probe.kind.is_fprobe() && probe.function == Function::Show;
+            self.lines[index].is_lost |= is_there && self.is_armed(event);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod workload;
 
 use super::{
     draw::Draw,
+    names::Event,
     state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,15 @@ macro_rules! families {
                     $(Operation::$family(operation) => operation.knows(model),)*
                     Operation::Look => true,
                 };
-                knows && !(model.facts.known.eprobe_instance && self.enables_eprobe_twice(model.clone()))
+                knows
+                    && !(model.facts.known.eprobe_instance && self.enables_eprobe_twice(model.clone()))
+                    && !model.absent().any(|event| !model.is_armed(event) && self.arms(event, model.clone()))
+            }
+
+            /// Returns whether an event is armed afterwards.
+            fn arms(&self, event: Event, mut after: Model) -> bool {
+                let _ = self.apply(&mut after);
+                after.is_armed(event)
             }
 
             /// Returns whether an event probe is enabled in several places afterwards.

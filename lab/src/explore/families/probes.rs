@@ -92,7 +92,15 @@ impl Family for Probes {
                     kind if kind.is_user() => known.uprobe_append,
                     kind => kind.is_fprobe() && known.fprobe_append,
                 };
-                !(lost && model.is_armed(event))
+                // Only a kprobe waits for the module.
+                let waits = probe.kind.is_kprobe() || model.has(probe.function);
+                waits && !(lost && model.is_armed(event))
+            }
+            // It is written as the place of a kprobe.
+            Probes::RemoveAt(event, Function::Show)
+                if model.probes(event).any(|line| line.probe.kind.is_fprobe()) =>
+            {
+                false
             }
             Probes::Remove(_, event) | Probes::RemoveAt(event, _) => {
                 let is_user = model.probes(event).any(|line| line.probe.kind.is_user());
@@ -192,8 +200,7 @@ fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
             &[Kind::Uprobe, Kind::Uretprobe, Kind::Eprobe, Kind::Eprobe]
         }
         true => &[Kind::Uprobe, Kind::Uretprobe],
-        // An fprobe does not wait for a module.
-        false if facts.fprobes && function != Function::Show => {
+        false if facts.fprobes && draw.model.has(function) => {
             &[Kind::Kprobe, Kind::Kretprobe, Kind::Fprobe, Kind::Fexit]
         }
         false => &[Kind::Kprobe, Kind::Kretprobe],
@@ -229,7 +236,7 @@ impl Model {
             let lost = self.facts.known.fprobe_errno && probe.kind.is_fprobe();
             return Err(if lost { "EINVAL" } else { "EEXIST" });
         }
-        self.lines.push(Line { event, probe, hits: Aside(0) });
+        self.lines.push(Line { event, probe, hits: Aside(0), is_lost: false });
         if is_new {
             let places: Vec<_> = self.tracing.keys().copied().collect();
             self.files.extend(places.into_iter().map(|place| ((event, place), EventFile::new())));

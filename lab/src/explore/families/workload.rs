@@ -109,7 +109,10 @@ impl Model {
             User::Uprobes(_) => false,
         });
         let probed = |line: &Line| {
-            line.probe.kind.is_fprobe() && line.probe.function == function && self.is_armed(line.event)
+            line.probe.kind.is_fprobe()
+                && line.probe.function == function
+                && !line.is_lost
+                && self.is_armed(line.event)
         };
         ((hooks.count() + users.count()) as u64, self.lines.iter().any(probed))
     }
@@ -167,9 +170,9 @@ impl Model {
 
     /// Hits a probe if it is one of this kind at this function.
     fn hit(&mut self, index: usize, kind: Kind, function: Function, written: u64) {
-        let Line { event, probe, .. } = self.lines[index];
+        let Line { event, probe, is_lost, .. } = self.lines[index];
         let off = kind.is_kprobe() && self.disarmed || kind.is_fprobe() && self.ftrace_off;
-        if off || (probe.kind, probe.function) != (kind, function) || !self.is_armed(event) {
+        if off || is_lost || (probe.kind, probe.function) != (kind, function) || !self.is_armed(event) {
             return;
         }
         *self.lines[index].hits += 1;
