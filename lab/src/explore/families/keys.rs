@@ -72,7 +72,8 @@ impl Family for KeyChange {
                 on != keys.loaded && if on { model.knows_order() } else { !hooked() && !commanded() }
             }
             KeyChange::Count(on) => keys.loaded && (on || keys.counted > 0) && keys.counted < 3,
-            KeyChange::Enable(_) | KeyChange::Show => keys.loaded,
+            KeyChange::Enable(_) => keys.loaded,
+            KeyChange::Show => keys.loaded && model.knows_order(),
             KeyChange::Trace(_) => true,
         }
     }
@@ -83,11 +84,10 @@ impl Family for KeyChange {
             KeyChange::Load(on) => {
                 *keys = Keys { loaded: on, traced: keys.traced, ..Keys::default() };
                 model.tracing.values_mut().for_each(|at| at.module_changed(on));
-                if !on {
-                    model.lose_fprobes();
-                }
                 if on {
                     model.enter(Function::Load, 0);
+                } else {
+                    model.lose_fprobes();
                 }
             }
             KeyChange::Count(true) => keys.counted += 1,
