@@ -149,6 +149,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
+            files_end: is_since(kernel, "6.11"),
             maps: is_since(kernel, "6.10"),
             faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
             ftrace_stays: is_since(kernel, "7.3"),

@@ -338,7 +338,7 @@ fn an_open_file_holds_what_it_belongs_to() {
 
 #[test]
 fn an_event_goes_while_a_file_of_it_is_open_unless_it_is_armed() {
-    let goes = Operation::Readers(Readers::Event(Some(ONE), EVENT, OfEvent::Filter));
+    let goes = Operation::Readers(Readers::Event(Some(ONE), EVENT, OfEvent::Enable));
     let model = applied(&[
         (make(ONE), ""),
         (writes(EVENT), ""),

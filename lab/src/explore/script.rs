@@ -126,6 +126,7 @@ mod tests {
             synthetic: true,
             offsets: Some([0x1000, 0x2000]),
             has_text: true,
+            files_end: true,
             maps: true,
             user_events: true,
             tprobes: true,

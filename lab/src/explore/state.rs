@@ -194,6 +194,8 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Whether all files of an event fail with ENODEV once it is removed: since 6.11 (`bugs/format-removed`).
+    pub(super) files_end: bool,
     /// Whether buffers can be mapped: since 6.10.
     pub(super) maps: bool,
     /// Whether allocations can be made to fail.

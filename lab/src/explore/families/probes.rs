@@ -181,7 +181,12 @@ impl Family for Probes {
             steps.push(read_lines("uprobe_profile", &lines(Kind::is_user, &counted)));
         }
         for function in model.functions() {
-            let is = if model.has_brk(function) { "brk 0x4" } else { "original" };
+            let is = match model.has_brk(function) {
+                true => "brk 0x4",
+                // The original text of a module is what was there after it was loaded: perhaps a BRK.
+                false if function == Function::Show => continue,
+                false => "original",
+            };
             steps.push(format!("text: {{ at: {:?} }}, is: {is}", function.place()));
         }
         steps

@@ -118,11 +118,12 @@ impl Family for Readers {
             Readers::Instance(name, _, Instances::Remove(_)) => model.has_instance(*name),
             Readers::Instance(name, _, change) => model.has_instance(*name) && change.knows(model),
             Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).knows(model),
-            Readers::Event(place, event, _) => {
+            Readers::Event(place, event, file) => {
                 // What the top level has recorded would be lost.
                 let is_used = model.files.get(&(*event, None)).is_some_and(|file| *file.used);
                 let is_there = *event != Event::Syscall && model.files.contains_key(&(*event, *place));
-                is_there && !is_used && Probes::Remove(List::All, *event).knows(model)
+                let ends = model.facts.files_end || *file == OfEvent::Enable;
+                ends && is_there && !is_used && Probes::Remove(List::All, *event).knows(model)
             }
         }
     }
