@@ -51,7 +51,7 @@ pub(super) struct Tracing {
     pub(super) filter: BTreeSet<Function>,
     /// How often it has a function of the module that is not loaded yet.
     pub(super) awaits: u8,
-    /// Whether it had a function of the module when that was unloaded. This is not shown, but it is not empty.
+    /// Whether it had a function of the module when that was unloaded: it shows nothing of it, and is not empty.
     pub(super) was_gone: bool,
     /// Whether the tracer is `function`.
     pub(super) traces_functions: bool,
@@ -264,6 +264,13 @@ impl Model {
             traced: Aside::default(),
             stacked: Aside::default(),
         }
+    }
+
+    /// Returns the state after a change, whose errno does not matter.
+    pub(super) fn after(&self, change: impl FnOnce(&mut Model) -> Result<(), Errno>) -> Model {
+        let mut after = self.clone();
+        let _ = change(&mut after);
+        after
     }
 
     /// Returns the instances.

@@ -47,22 +47,20 @@ impl Family for Functions {
 
     /// An ftrace_ops with an empty filter traces all functions.
     fn knows(&self, model: &Model) -> bool {
-        let (place, is_there) = match *self {
-            Functions::Filter(_, _, true) | Functions::Await(_, true) => return true,
-            Functions::Filter(place, function, false) => {
-                (place, model.tracing.get(&place).is_some_and(|at| at.filter.contains(&function)))
-            }
-            Functions::Await(place, false) | Functions::Reset(place) | Functions::Trace(place, _) => {
-                (place, true)
-            }
+        let at = |place| model.tracing.get(&place);
+        let keeps = |place| {
+            let after = model.after(|model| self.apply(model));
+            after.tracing.get(&place).is_some_and(|at| !(at.traces_functions && at.has_no_filter()))
         };
-        let Some(at) = model.tracing.get(&place) else { return false };
-        if let Functions::Trace(_, on) = *self {
-            return !(on && at.has_no_filter()) && model.can_clear(on != at.traces_functions);
+        match *self {
+            Functions::Filter(_, _, true) | Functions::Await(_, true) => true,
+            Functions::Filter(place, function, false) => {
+                at(place).is_some_and(|at| at.filter.contains(&function)) && keeps(place)
+            }
+            Functions::Await(place, false) | Functions::Reset(place) => keeps(place),
+            Functions::Trace(place, on) => at(place)
+                .is_some_and(|at| !(on && at.has_no_filter()) && model.can_clear(on != at.traces_functions)),
         }
-        let mut after = model.clone();
-        let _ = self.apply(&mut after);
-        is_there && !(at.traces_functions && after.tracing[&place].has_no_filter())
     }
 
     /// A new tracer begins with an empty buffer.

@@ -17,7 +17,6 @@ mod workload;
 
 use super::{
     draw::Draw,
-    names::Event,
     state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
@@ -95,21 +94,10 @@ macro_rules! families {
                     $(Operation::$family(operation) => operation.knows(model),)*
                     Operation::Look => true,
                 };
+                let after = || model.after(|model| self.apply(model));
                 knows
-                    && !(model.facts.known.eprobe_instance && self.enables_eprobe_twice(model.clone()))
-                    && !model.absent().any(|event| !model.is_armed(event) && self.arms(event, model.clone()))
-            }
-
-            /// Returns whether an event is armed afterwards.
-            fn arms(&self, event: Event, mut after: Model) -> bool {
-                let _ = self.apply(&mut after);
-                after.is_armed(event)
-            }
-
-            /// Returns whether an event probe is enabled in several places afterwards.
-            fn enables_eprobe_twice(&self, mut after: Model) -> bool {
-                let _ = self.apply(&mut after);
-                after.has_eprobe_twice()
+                    && !(model.facts.known.eprobe_instance && after().has_eprobe_twice())
+                    && !model.absent().any(|event| !model.is_armed(event) && after().is_armed(event))
             }
 
             /// See [`Family::apply`].
