@@ -53,7 +53,7 @@ const NATIVE: bool = cfg!(target_arch = "aarch64");
 const KERNELS_OF_CLANG: &str = "building kernels with clang";
 
 /// All prerequisites.
-pub(super) const TABLE: [Prerequisite; 37] = [
+pub(super) const TABLE: [Prerequisite; 39] = [
     Prerequisite {
         // 6.0 introduced pvpanic-pci and pauth-impdef; 7.2, Debian 12's version, is the oldest with
         // which restoring snapshots was tested.
@@ -115,6 +115,13 @@ pub(super) const TABLE: [Prerequisite; 37] = [
     for_tests("g++", "g++", "the fuzzer"),
     for_tests("strace", "strace", "the tests that kill the lab at any of its system calls"),
     for_tests("docker-registry", "docker-registry", "the tests of kernels in a registry"),
+    for_tests("podman", "podman", "the test that runs the pods of a fleet of Kubernetes"),
+    // Unlike crun, it also runs where control groups of both versions are mounted.
+    Prerequisite {
+        // Outside of the PATH of users.
+        look: Look::File("/usr/sbin/runc"),
+        ..for_tests("runc", "runc", "the test that runs the pods of a fleet of Kubernetes")
+    },
     for_tests("openssl", "openssl", "the tests of kernels in a registry"),
     Prerequisite {
         // Outside of the PATH of users.
