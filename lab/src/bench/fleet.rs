@@ -6,7 +6,7 @@ use super::Figures;
 use crate::{
     fleet::{Split, jobs},
     results::{Results, Times, stored_results},
-    run::shard::{NamedShard, Weighed},
+    run::shard::{Weighed, assign},
 };
 use anyhow::{Result, ensure};
 use std::{
@@ -115,13 +115,13 @@ impl Fleet {
             );
             let weighed: Vec<Weighed<'_>> =
                 names.iter().map(|name| ((kernel.as_str(), *name), times.get(kernel, name))).collect();
-            for job in jobs(kernel, &names, &times, split) {
-                let picked =
-                    job.shard.parse().map(|named: NamedShard| named.shard.pick(&weighed)).unwrap_or_default();
-                let seconds =
-                    START_SECONDS + run_seconds(picked.iter().map(|&index| seconds[index]).collect());
-                parts.push(Part { kernel: number, seconds });
+            let jobs = jobs(kernel, &names, &times, split);
+            let mut picked = vec![Vec::new(); jobs.len()];
+            for (shard, &seconds) in assign(&weighed, jobs.len()).into_iter().zip(seconds) {
+                picked[shard - 1].push(seconds);
             }
+            let part = |seconds| Part { kernel: number, seconds: START_SECONDS + run_seconds(seconds) };
+            parts.extend(picked.into_iter().map(part));
         }
         parts
     }

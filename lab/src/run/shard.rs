@@ -5,7 +5,7 @@
 //! Each name is in exactly one shard.
 
 use crate::{cache::KeyBuilder, results::Shard};
-use std::{cmp::Reverse, str::FromStr};
+use std::{cmp::Reverse, collections::BinaryHeap, str::FromStr};
 
 /// A shard as on the command line: `2/5`, or `2/5 of 4f2a91c0` if its split must have this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,27 +45,29 @@ impl NamedShard {
 /// An item to split: the names of its kernel and scenario, and its time in seconds, if known.
 pub type Weighed<'a> = ((&'a str, &'a str), Option<f64>);
 
+/// Returns the number of the shard, from 1, to which each item is assigned: longest first, each to the
+/// shard with the least time so far. One without a time counts as the mean of the others.
+pub fn assign(items: &[Weighed<'_>], of: usize) -> Vec<usize> {
+    let known: Vec<u64> = items.iter().filter_map(|(_, seconds)| seconds.map(milliseconds)).collect();
+    let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(1).max(1);
+    let weight = |item: &Weighed<'_>| item.1.map_or(mean, milliseconds);
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&item| (Reverse(weight(&items[item])), items[item].0));
+    let mut loads: BinaryHeap<Reverse<(u64, usize)>> = (1..=of).map(|shard| Reverse((0, shard))).collect();
+    let mut shards = vec![0; items.len()];
+    for item in order {
+        let Some(Reverse((load, shard))) = loads.pop() else { break };
+        shards[item] = shard;
+        loads.push(Reverse((load.saturating_add(weight(&items[item])), shard)));
+    }
+    shards
+}
+
 impl Shard {
-    /// Returns the indices of this shard's `items`, in their order. Items are assigned longest first,
-    /// each to the shard with the least time so far; one without a time counts as the mean of the
-    /// others.
+    /// Returns the indices of this shard's `items`, in their order.
     pub fn pick(self, items: &[Weighed<'_>]) -> Vec<usize> {
-        let known: Vec<u64> = items.iter().filter_map(|(_, seconds)| seconds.map(milliseconds)).collect();
-        let mean = known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(1).max(1);
-        let weight = |item: &Weighed<'_>| item.1.map_or(mean, milliseconds);
-        let mut order: Vec<usize> = (0..items.len()).collect();
-        order.sort_by_key(|&item| (Reverse(weight(&items[item])), items[item].0));
-        let mut loads = vec![0_u64; self.of];
-        let mut mine = Vec::new();
-        for item in order {
-            let Some(least) = (0..self.of).min_by_key(|&shard| loads[shard]) else { break };
-            loads[least] = loads[least].saturating_add(weight(&items[item]));
-            if least + 1 == self.number {
-                mine.push(item);
-            }
-        }
-        mine.sort_unstable();
-        mine
+        let shards = assign(items, self.of);
+        (0..items.len()).filter(|&item| shards[item] == self.number).collect()
     }
 }
 
