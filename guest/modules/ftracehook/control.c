@@ -89,18 +89,19 @@ static int change(struct hook *hook, char *rest)
 {
 	const char *verb = strsep(&rest, " \t");
 
+	if (!strcmp(verb, "disable") && !rest)
+		return hook_unregister(hook);
+	if (!strcmp(verb, "enable") && !rest)
+		return hook_register(hook);
+	/* The functions of a direct call are fixed. */
+	if (hook->line.action == HOOK_DIRECT)
+		return -EINVAL;
 	if (!strcmp(verb, "filter") && rest)
 		return hook_filter(hook, strim(rest), false);
 	if (!strcmp(verb, "notrace") && rest)
 		return hook_filter(hook, strim(rest), true);
-	if (rest)
-		return -EINVAL;
-	if (!strcmp(verb, "reset"))
+	if (!strcmp(verb, "reset") && !rest)
 		return hook_reset(hook);
-	if (!strcmp(verb, "disable"))
-		return hook_unregister(hook);
-	if (!strcmp(verb, "enable"))
-		return hook_register(hook);
 	return -EINVAL;
 }
 

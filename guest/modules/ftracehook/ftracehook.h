@@ -21,12 +21,16 @@
 /* The maximum number of symbols in one lookup. */
 #define HOOK_SYMBOLS_MAX 8
 
+/* The maximum offset of a patch site in its function. */
+#define SITE_OFFSET_MAX 16
+
 enum hook_action {
 	HOOK_OBSERVE,
 	HOOK_REDIRECT,
 	HOOK_RETURN,
 	HOOK_ARGUMENT,
 	HOOK_RECURSE,
+	HOOK_DIRECT,
 };
 
 struct hook_counters {
@@ -58,6 +62,8 @@ struct hook {
 	char *text;
 	struct ftrace_ops ops;
 	struct hook_line line;
+	/* HOOK_DIRECT: the functions, or 0. */
+	unsigned long direct[HOOK_SYMBOLS_MAX];
 	bool registered;
 	/* Set after unregistering has returned: any later hit is a bug. */
 	bool dead;
@@ -79,10 +85,18 @@ int hook_register(struct hook *hook);
 int hook_unregister(struct hook *hook);
 int hook_filter(struct hook *hook, char *places, bool not);
 int hook_reset(struct hook *hook);
+bool hook_see(struct hook *hook, unsigned long ip, unsigned long parent_ip,
+	      const unsigned long *x, bool regs);
+void hook_leave(struct hook *hook);
 struct hook_counters hook_count(const struct hook *hook);
 u64 hook_late_hits(void);
 void hook_trace_redirect(const struct hook *hook, unsigned long ip,
 			 const unsigned long *x, long ret, const void *op);
+
+/* direct.c */
+int hook_direct_prepare(struct hook *hook, const char *symbols);
+int hook_direct_register(struct hook *hook);
+int hook_direct_unregister(struct hook *hook);
 
 /* redirect.c */
 bool redirect_known(const char *symbol);

@@ -67,7 +67,30 @@ static void act(struct hook *hook, unsigned long ip, struct hook_regs *regs)
 	case HOOK_RECURSE:
 		ftracehook_recursed();
 		break;
+	case HOOK_DIRECT:
+		break;
 	}
+}
+
+/* Counts and traces a call, unless the hook ignores the task. */
+bool hook_see(struct hook *hook, unsigned long ip, unsigned long parent_ip,
+	      const unsigned long *x, bool regs)
+{
+	if (*hook->line.comm && strcmp(hook->line.comm, current->comm))
+		return false;
+	this_cpu_inc(hook->counters->hits);
+	see_file(ip, x[0]);
+	trace_hit(hook->name, ip, parent_ip, x, regs);
+	return true;
+}
+
+/* The end of a call. Unregistering also waits for one that had begun before. */
+void hook_leave(struct hook *hook)
+{
+	if (linger_us)
+		udelay(linger_us);
+	if (READ_ONCE(hook->dead))
+		atomic64_inc(&late_hits);
 }
 
 static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
@@ -76,18 +99,14 @@ static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
 	unsigned long x[HOOK_ARGUMENTS];
 	int i;
 
-	if (*hook->line.comm && strcmp(hook->line.comm, current->comm))
-		return;
 	/* A wrapper's call of the original must not be redirected. */
 	if (hook->line.action == HOOK_REDIRECT &&
 	    within_module(parent_ip, THIS_MODULE))
 		return;
-	this_cpu_inc(hook->counters->hits);
 	for (i = 0; i < HOOK_ARGUMENTS; i++)
 		x[i] = hook_argument(regs, i);
-	see_file(ip, x[0]);
-	trace_hit(hook->name, ip, parent_ip, x, hook_has_pt_regs(regs));
-	act(hook, ip, regs);
+	if (hook_see(hook, ip, parent_ip, x, hook_has_pt_regs(regs)))
+		act(hook, ip, regs);
 }
 
 static void hook_callback(unsigned long ip, unsigned long parent_ip,
@@ -108,11 +127,7 @@ static void hook_callback(unsigned long ip, unsigned long parent_ip,
 		return;
 	}
 	hit(hook, ip, parent_ip, regs);
-	if (linger_us)
-		udelay(linger_us);
-	/* Unregistering also waits for a callback that had begun before. */
-	if (READ_ONCE(hook->dead))
-		atomic64_inc(&late_hits);
+	hook_leave(hook);
 	if (!protected)
 		hook_unlock(bit);
 }
@@ -197,7 +212,10 @@ int hook_register(struct hook *hook)
 	if (hook->registered)
 		return -EALREADY;
 	WRITE_ONCE(hook->dead, false);
-	error = register_ftrace_function(&hook->ops);
+	if (hook->line.action == HOOK_DIRECT)
+		error = hook_direct_register(hook);
+	else
+		error = register_ftrace_function(&hook->ops);
 	hook->registered = !error;
 	return error;
 }
@@ -208,7 +226,10 @@ int hook_unregister(struct hook *hook)
 
 	if (!hook->registered)
 		return -EALREADY;
-	error = unregister_ftrace_function(&hook->ops);
+	if (hook->line.action == HOOK_DIRECT)
+		error = hook_direct_unregister(hook);
+	else
+		error = unregister_ftrace_function(&hook->ops);
 	if (error)
 		return error;
 	hook->registered = false;
@@ -233,8 +254,13 @@ struct hook *hook_create(const char *name, const char *text)
 	error = hook_line_parse(parsed, &hook->line);
 	if (error)
 		goto fail;
-	hook->ops.func = hook_callback;
 	hook->ops.flags = hook->line.flags;
+	if (hook->line.action == HOOK_DIRECT)
+		error = hook_direct_prepare(hook, hook->line.symbols);
+	else
+		hook->ops.func = hook_callback;
+	if (error)
+		goto fail;
 	/*
 	 * Initialize the filter hashes. Without them an IPMODIFY ftrace_ops
 	 * causes a NULL dereference in register_ftrace_function() on kernels

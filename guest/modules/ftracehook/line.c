@@ -4,7 +4,7 @@
  *
  *	symbol=PLACE[,PLACE...]		names, globs, @SYMBOL+OFFSET, @ADDRESS
  *	flags=FLAG[,FLAG...]
- *	action=observe|redirect|recurse, or return=VALUE, or argN=VALUE
+ *	action=observe|redirect|recurse|direct, or return=VALUE, or argN=VALUE
  *	comm=NAME			only calls by tasks with this name
  */
 #include <linux/errno.h>
@@ -71,6 +71,8 @@ static int parse_action(const char *text, struct hook_line *line)
 		line->action = HOOK_REDIRECT;
 	else if (!strcmp(text, "recurse"))
 		line->action = HOOK_RECURSE;
+	else if (!strcmp(text, "direct"))
+		line->action = HOOK_DIRECT;
 	else
 		return -EINVAL;
 	return 0;

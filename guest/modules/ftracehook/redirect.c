@@ -14,9 +14,6 @@
 
 #include "ftracehook.h"
 
-/* The maximum offset of a patch site in its function. */
-#define SITE_OFFSET_MAX 16
-
 struct open_how;
 struct kernel_clone_args;
 

@@ -5,7 +5,7 @@ use super::{
         Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Triggers,
         Workload,
         commands::Command,
-        hooks::HookChange,
+        hooks::{HookChange, Way},
         probes::List,
         readers::{Held, OfEvent},
         tear_down,
@@ -76,7 +76,7 @@ fn applied(operations: &[(Operation, &str)]) -> Model {
 }
 
 fn entries(model: &Model, name: Named) -> u64 {
-    *model.tracing[&Some(name)].buffer.entries
+    model.tracing[&Some(name)].buffer.shown()
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_enabled_event_loses_its_probes_but_for_the_last() {
 
 #[test]
 fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
-    let add = HookChange::Add { ipmodify: true };
+    let add = HookChange::Add(Way::Ipmodify);
     let model = applied(&[
         (hook(ONE, add, &[Function::Write]), ""),
         (hook(TWO, add, &[Function::Write, Function::Read]), "EBUSY"),
@@ -139,6 +139,23 @@ fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
         (WORK, ""),
     ]);
     assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (0, 4));
+}
+
+#[test]
+fn a_function_has_one_direct_call_and_none_beside_ipmodify() {
+    let (direct, ipmodify) = (HookChange::Add(Way::Direct), HookChange::Add(Way::Ipmodify));
+    let model = applied(&[
+        (hook(ONE, direct, &[Function::Write]), ""),
+        (hook(TWO, direct, &[Function::Read, Function::Write]), "EBUSY"),
+        (hook(TWO, ipmodify, &[Function::Write]), "EBUSY"),
+        (hook(TWO, ipmodify, &[Function::Read]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), "EBUSY"),
+        (hook(ONE, HookChange::Disable, &[]), ""),
+        (WORK, ""),
+        (hook(ONE, HookChange::Enable, &[]), ""),
+        (WORK, ""),
+    ]);
+    assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (3, 2));
 }
 
 #[test]
@@ -189,6 +206,11 @@ fn a_snapshot_exchanges_two_buffers() {
     assert_eq!((entries(&model, ONE), snapshot(&model)), (0, 3));
     let model = applied_to(model, &[(WORK, ""), (WORK, "")]);
     assert_eq!((entries(&model, ONE), snapshot(&model)), (3, 6));
+    // What is older than that is not shown once it is in use again.
+    let model = applied_to(model, &[(Operation::Instances(Instances::Clear(ONE)), ""), (WORK, "")]);
+    assert_eq!((entries(&model, ONE), snapshot(&model)), (0, 3));
+    let model = applied_to(model, &[(Operation::Instances(Instances::Mark(ONE)), "")]);
+    assert_eq!(entries(&model, ONE), 1);
 }
 
 #[test]
@@ -263,7 +285,7 @@ fn nothing_is_left_after_tearing_down() {
         (enable(Some(ONE), EVENT, true), ""),
         (trigger(Some(ONE), EVENT, Action::Histogram, None, Filter::Clear), ""),
         (trigger(None, EVENT, Action::Enable, Some(2), Filter::Clear), ""),
-        (hook(ONE, HookChange::Add { ipmodify: false }, &[Function::Read]), ""),
+        (hook(ONE, HookChange::Add(Way::Callback), &[Function::Read]), ""),
         (command(Some(ONE), Function::Write, Action::Disable, None), ""),
         (Operation::Functions(Functions::Filter(None, Function::Read, true)), ""),
         (Operation::Functions(Functions::Trace(None, true)), ""),
@@ -374,7 +396,7 @@ fn what_is_at_a_function_of_a_module_waits_for_it() {
     let model = applied_to(model, &[(load(false), ""), (load(true), ""), (calls, "")]);
     assert_eq!((entries(&model, ONE), model.recorded[&EVENT].len()), (1, 2));
     assert!(!model.tracing[&Some(ONE)].has_no_filter());
-    let hooked = hook(TWO, HookChange::Add { ipmodify: false }, &[Function::Show]);
+    let hooked = hook(TWO, HookChange::Add(Way::Callback), &[Function::Show]);
     assert!(!load(false).is_known(&applied_to(model, &[(named, ""), (hooked, "")])));
 }
 

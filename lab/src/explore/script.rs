@@ -127,6 +127,7 @@ mod tests {
             offsets: Some([0x1000, 0x2000]),
             has_text: true,
             files_end: true,
+            direct: true,
             maps: true,
             user_events: true,
             tprobes: true,

@@ -2,7 +2,7 @@
 
 use super::{
     event_file::EventFile,
-    families::{commands::Command, keys::Keys},
+    families::{commands::Command, hooks::Way, keys::Keys},
     names::{Event, Function, Named, Place},
     probe::Probe,
 };
@@ -40,8 +40,26 @@ pub(super) struct Buffer {
     pub(super) records: bool,
     /// The number of its events.
     pub(super) entries: Aside<u64>,
+    /// How many of them are older than the last time that the buffer in use was emptied. `trace` leaves them out.
+    pub(super) older: Aside<u64>,
     /// Whether it was made for snapshots.
     pub(super) spare: bool,
+}
+
+impl Buffer {
+    fn new(spare: bool) -> Buffer {
+        Buffer { records: true, entries: Aside(0), older: Aside(0), spare }
+    }
+
+    /// Returns the number of events that `trace` shows while it is in use.
+    pub(super) fn shown(&self) -> u64 {
+        *self.entries - *self.older
+    }
+
+    /// Empties it.
+    pub(super) fn clear(&mut self) {
+        (*self.entries, *self.older) = (0, 0);
+    }
 }
 
 /// An instance, or the top level.
@@ -83,7 +101,7 @@ impl Tracing {
             ignores: false,
             ignores_calls: false,
             ignores_agent: (false, false),
-            buffer: Buffer { records: true, entries: Aside(0), spare: false },
+            buffer: Buffer::new(false),
             snapshot: None,
             size: None,
             clock: 0,
@@ -98,22 +116,28 @@ impl Tracing {
 
     /// Empties the buffers, as by a change of the clock.
     pub(super) fn clear(&mut self) {
-        *self.buffer.entries = 0;
-        self.snapshot.iter_mut().for_each(|buffer| *buffer.entries = 0);
+        self.buffer.clear();
+        self.snapshot.iter_mut().for_each(Buffer::clear);
+    }
+
+    /// Empties the buffer that is in use.
+    pub(super) fn restart(&mut self) {
+        self.buffer.clear();
+        self.snapshot.iter_mut().for_each(|buffer| buffer.older = buffer.entries);
     }
 
     /// Allocates the snapshot, unless it is.
     pub(super) fn allocate(&mut self) {
         let spare = !self.buffer.spare;
-        self.snapshot.get_or_insert(Buffer { records: true, entries: Aside(0), spare });
+        self.snapshot.get_or_insert(Buffer::new(spare));
     }
 }
 
 /// A hook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hook {
-    /// Whether it may change the instruction pointer.
-    pub(super) ipmodify: bool,
+    /// What it does to its functions.
+    pub(super) way: Way,
     /// Whether it is registered.
     pub(super) registered: bool,
     /// Its filter.
@@ -169,6 +193,8 @@ pub(super) struct Known {
     pub(super) off_filter: bool,
     /// A histogram of a synthetic event holds it for ever once its instance is gone (`bugs/synthetic-instance`).
     pub(super) synthetic_instance: bool,
+    /// An IPMODIFY ftrace_ops is extended to a function that has a direct call (`bugs/ipmodify-direct`).
+    pub(super) ipmodify_direct: bool,
     /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
     pub(super) names_unregistered: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
@@ -196,6 +222,8 @@ pub(super) struct Facts {
     pub(super) offsets: Option<[u64; 2]>,
     /// Whether all files of an event fail with ENODEV once it is removed: since 6.11 (`bugs/format-removed`).
     pub(super) files_end: bool,
+    /// Whether the kernel has direct calls.
+    pub(super) direct: bool,
     /// Whether buffers can be mapped: since 6.10.
     pub(super) maps: bool,
     /// Whether allocations can be made to fail.

@@ -99,7 +99,7 @@ impl Family for Functions {
                     return Ok(());
                 }
                 at.traces_functions = on;
-                *at.buffer.entries = 0;
+                at.restart();
                 let user = User::Tracer(place);
                 if on {
                     model.order.insert(0, user);

@@ -1,4 +1,4 @@
-//! Hooks: ftrace_ops of the hook module, with and without IPMODIFY.
+//! Hooks: ftrace_ops of the hook module, with and without IPMODIFY, and with direct calls.
 
 use super::Family;
 use crate::explore::{
@@ -9,14 +9,29 @@ use crate::explore::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// What a hook does to its functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Way {
+    /// It is called back.
+    Callback,
+    /// It is called back, and may change the instruction pointer.
+    Ipmodify,
+    /// They call a trampoline of its.
+    Direct,
+}
+
+impl Way {
+    /// Returns whether no two of these can be at one function.
+    fn excludes(self, other: Way) -> bool {
+        self != Way::Callback && other != Way::Callback
+    }
+}
+
 /// What is done to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::explore) enum HookChange {
     /// It is made, with its functions, and registered.
-    Add {
-        /// Whether it has the flag IPMODIFY.
-        ipmodify: bool,
-    },
+    Add(Way),
     /// It is unregistered and removed.
     Remove,
     /// Its functions are added to its filter.
@@ -43,8 +58,9 @@ impl Family for Hooks {
     fn draw(draw: &mut Draw<'_>) -> Hooks {
         let name = draw.hook();
         let changes = [
-            HookChange::Add { ipmodify: false },
-            HookChange::Add { ipmodify: true },
+            HookChange::Add(Way::Callback),
+            HookChange::Add(Way::Ipmodify),
+            HookChange::Add(if draw.model.facts.direct { Way::Direct } else { Way::Callback }),
             HookChange::Remove,
             HookChange::Widen,
             HookChange::Narrow,
@@ -53,9 +69,9 @@ impl Family for Hooks {
         ];
         let change = draw.one(&changes);
         let functions = match change {
-            HookChange::Add { ipmodify: true } if draw.rarely(8) => Vec::new(),
-            HookChange::Add { .. } if draw.random.bool() => FUNCTIONS.to_vec(),
-            HookChange::Add { .. } | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
+            HookChange::Add(Way::Ipmodify) if draw.rarely(8) => Vec::new(),
+            HookChange::Add(_) if draw.random.bool() => FUNCTIONS.to_vec(),
+            HookChange::Add(_) | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
             _ => Vec::new(),
         };
         Hooks(name, change, functions)
@@ -64,15 +80,20 @@ impl Family for Hooks {
     /// An ftrace_ops with an empty filter would trace all functions.
     fn knows(&self, model: &Model) -> bool {
         let Hooks(name, change, functions) = self;
-        if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add { .. }) {
+        if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add(_)) {
             return false;
         }
         if !functions.iter().all(|function| model.has(*function)) {
             return false;
         }
+        let is_direct = |name| model.hooks.get(name).is_some_and(|hook| hook.way == Way::Direct);
         match change {
-            HookChange::Add { ipmodify } => *ipmodify || !functions.is_empty(),
-            HookChange::Widen => !functions.is_empty(),
+            // The functions of a direct call are fixed.
+            HookChange::Widen | HookChange::Narrow if is_direct(name) => false,
+            HookChange::Add(way) => *way == Way::Ipmodify || !functions.is_empty(),
+            HookChange::Widen => {
+                !functions.is_empty() && !(model.facts.known.ipmodify_direct && model.has_direct(functions))
+            }
             HookChange::Narrow => {
                 let all = |hook: &Hook| functions.iter().all(|function| hook.functions.contains(function));
                 functions.len() == 1
@@ -85,18 +106,18 @@ impl Family for Hooks {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         let Hooks(name, change, functions) = self;
         let functions: BTreeSet<Function> = functions.iter().copied().collect();
-        if let HookChange::Add { ipmodify } = *change {
+        if let HookChange::Add(way) = *change {
             if model.hooks.contains_key(name) {
                 return Err("EEXIST");
             }
             // It would modify all functions.
-            if ipmodify && functions.is_empty() {
+            if way == Way::Ipmodify && functions.is_empty() {
                 return Err("EINVAL");
             }
-            if ipmodify && model.is_modified(*name, &functions) {
+            if model.is_refused((*name, way), &functions) {
                 return Err("EBUSY");
             }
-            model.hooks.insert(*name, Hook { ipmodify, registered: true, functions, hits: Aside(0) });
+            model.hooks.insert(*name, Hook { way, registered: true, functions, hits: Aside(0) });
             return Ok(());
         }
         let hook = model.hooks.get(name).ok_or("ENOENT")?.clone();
@@ -116,7 +137,7 @@ impl Family for Hooks {
             HookChange::Disable => false,
             _ => hook.registered,
         };
-        if registered && hook.ipmodify && model.is_modified(*name, &wanted) {
+        if registered && model.is_refused((*name, hook.way), &wanted) {
             return Err("EBUSY");
         }
         model.hooks.insert(*name, Hook { registered, functions: wanted, ..hook });
@@ -130,9 +151,10 @@ impl Family for Hooks {
             functions.collect::<Vec<_>>().join(",")
         };
         let command = match change {
-            HookChange::Add { .. } if functions.is_empty() => format!("+{name} flags=ipmodify"),
-            HookChange::Add { ipmodify: false } => format!("+{name} symbol={}", listed("")),
-            HookChange::Add { ipmodify: true } => format!("+{name} symbol={} flags=ipmodify", listed("")),
+            HookChange::Add(_) if functions.is_empty() => format!("+{name} flags=ipmodify"),
+            HookChange::Add(Way::Callback) => format!("+{name} symbol={}", listed("")),
+            HookChange::Add(Way::Ipmodify) => format!("+{name} symbol={} flags=ipmodify", listed("")),
+            HookChange::Add(Way::Direct) => format!("+{name} symbol={} action=direct", listed("")),
             HookChange::Remove => format!("-{name}"),
             HookChange::Widen => format!("{name} filter {}", listed("+")),
             HookChange::Narrow => format!("{name} filter {}", listed("-")),
@@ -152,11 +174,17 @@ impl Family for Hooks {
 }
 
 impl Model {
-    /// Returns whether another registered ftrace_ops modifies the instruction pointer of one of the functions.
-    fn is_modified(&self, name: Named, functions: &BTreeSet<Function>) -> bool {
+    /// Returns whether another registered ftrace_ops keeps one of this way from one of the functions.
+    fn is_refused(&self, (name, way): (Named, Way), functions: &BTreeSet<Function>) -> bool {
         let others = self.hooks.iter().filter(|(other, _)| **other != name);
         others
             .map(|(_, hook)| hook)
-            .any(|hook| hook.registered && hook.ipmodify && !hook.functions.is_disjoint(functions))
+            .any(|hook| hook.registered && hook.way.excludes(way) && !hook.functions.is_disjoint(functions))
+    }
+
+    /// Returns whether one of the functions has a direct call.
+    fn has_direct(&self, functions: &[Function]) -> bool {
+        let mut hooks = self.hooks.values().filter(|hook| hook.registered && hook.way == Way::Direct);
+        hooks.any(|hook| functions.iter().any(|function| hook.functions.contains(function)))
     }
 }

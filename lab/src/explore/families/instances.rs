@@ -9,7 +9,7 @@ use crate::explore::{
     draw::Draw,
     event_file::EventFile,
     names::{Event, Function, Named, Place, path, switch, write},
-    state::{Errno, Model, Tracing, User},
+    state::{Buffer, Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, mem};
@@ -91,7 +91,7 @@ impl Family for Instances {
             }
             Instances::Remove(name) => model.remove_instance(Some(name))?,
             Instances::Record(place, on) => model.place(place)?.buffer.records = on,
-            Instances::Clear(name) => *model.place(Some(name))?.buffer.entries = 0,
+            Instances::Clear(name) => model.place(Some(name))?.restart(),
             Instances::Mark(name) => {
                 let at = model.place(Some(name))?;
                 if !at.buffer.records {
@@ -107,7 +107,7 @@ impl Family for Instances {
                         at.allocate();
                         at.swap();
                     }
-                    _ => at.snapshot.iter_mut().for_each(|buffer| *buffer.entries = 0),
+                    _ => at.snapshot.iter_mut().for_each(Buffer::clear),
                 }
             }
             Instances::Resize(name, size) => model.place(Some(name))?.size = Some(size),
@@ -147,7 +147,7 @@ impl Family for Instances {
                 continue;
             }
             let entries = |entries: u64| format!("entries-in-buffer/entries-written: {entries}/{entries} ");
-            steps.push(read("trace", "contains", &entries(*at.buffer.entries)));
+            steps.push(read("trace", "contains", &entries(at.buffer.shown())));
             steps.push(match at.snapshot.as_ref().map(|buffer| *buffer.entries) {
                 None => read("snapshot", "contains", "Snapshot is freed"),
                 Some(0) => read("snapshot", "contains", "Snapshot is allocated"),

@@ -143,7 +143,7 @@ const KEYS: [&str; 13] = [
 ];
 const OPS_FLAGS: [&str; 6] =
     ["save_regs", "save_regs_if_supported", "recursion", "ipmodify", "rcu", "permanent"];
-const ACTIONS: [&str; 3] = ["observe", "redirect", "recurse"];
+const ACTIONS: [&str; 4] = ["observe", "redirect", "recurse", "direct"];
 const VERBS: [&str; 5] = ["filter", "notrace", "reset", "disable", "enable"];
 
 fn one_of(what: &str, word: &str, known: &[&str]) -> Result<(), String> {
