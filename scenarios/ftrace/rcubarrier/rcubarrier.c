@@ -11,6 +11,8 @@
 
 static int wait_set(const char *val, const struct kernel_param *kp)
 {
+	/* A task that was reaped may not have left its CPU for the last time. */
+	synchronize_rcu_tasks();
 	rcu_barrier();
 	return 0;
 }
