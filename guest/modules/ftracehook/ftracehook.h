@@ -47,6 +47,8 @@ struct hook_line {
 	char *symbols;
 	unsigned long flags;
 	enum hook_action action;
+	/* Whether its filters are left as they are before anybody sets them. */
+	bool unset;
 	/* HOOK_RETURN and HOOK_ARGUMENT: the value, and the argument's number. */
 	unsigned long value;
 	int argument;

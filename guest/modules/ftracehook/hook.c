@@ -264,9 +264,10 @@ struct hook *hook_create(const char *name, const char *text)
 	/*
 	 * Initialize the filter hashes. Without them an IPMODIFY ftrace_ops
 	 * causes a NULL dereference in register_ftrace_function() on kernels
-	 * with direct calls (seen in 6.12.107).
+	 * with direct calls (seen in 6.12.107 to 7.3.4).
 	 */
-	error = hook_reset(hook);
+	if (!hook->line.unset)
+		error = hook_reset(hook);
 	if (!error && hook->line.symbols)
 		error = hook_filter(hook, hook->line.symbols, false);
 	if (error)

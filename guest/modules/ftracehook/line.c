@@ -6,6 +6,7 @@
  *	flags=FLAG[,FLAG...]
  *	action=observe|redirect|recurse|direct, or return=VALUE, or argN=VALUE
  *	comm=NAME			only calls by tasks with this name
+ *	filters=unset			which ftrace has not even initialized
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -108,6 +109,10 @@ static int parse_word(const char *key, char *value, struct hook_line *line)
 		return parse_flags(value, line);
 	if (!strcmp(key, "action"))
 		return parse_action(value, line);
+	if (!strcmp(key, "filters")) {
+		line->unset = true;
+		return strcmp(value, "unset") ? -EINVAL : 0;
+	}
 	if (!strcmp(key, "comm"))
 		return strscpy(line->comm, value, sizeof(line->comm)) < 0 ?
 			-EINVAL : 0;

@@ -1,7 +1,7 @@
 //! Compares a result with the known bugs of its kernel: `bugs:` of its description.
 //!
-//! The list must be accurate, like that of the selftests: a listed scenario must fail, hang or end with a splat, and the
-//! reason must contain the listed text. It may be unsupported if the entry is that of another kernel, which
+//! The list must be accurate, like that of the selftests: a listed scenario must fail, hang, or end with a splat or an
+//! oops, and the reason must contain the listed text. It may be unsupported if the entry is that of another kernel, which
 //! `bugs_of` names; on a tree that replaces the kernel's source, or on a later version than `bugs_as_of`, it
 //! may pass as well, with a note. Callers that need the plain result, such as a bisection, do not use this module.
 
@@ -15,7 +15,9 @@ pub fn in_view_of_bugs(spec: &KernelSpec, result: ScenarioResult) -> ScenarioRes
     let Some(says) = spec.bugs.get(&result.name) else { return result };
     let listed = format!("`bugs` of `kernels/{}.yaml`", spec.name);
     match result.status {
-        Status::Failed | Status::Hang | Status::Splat if result.reason.contains(says.as_str()) => {
+        Status::Failed | Status::Hang | Status::Splat | Status::Oops
+            if result.reason.contains(says.as_str()) =>
+        {
             ScenarioResult { status: Status::KnownBug, ..result }
         }
         Status::Unsupported if spec.bugs_may_be_fixed => result,
@@ -81,6 +83,7 @@ mod tests {
         check(Status::Failed, "value is 7", Status::KnownBug, "value is 7");
         check(Status::Hang, "value is 7", Status::KnownBug, "value is 7");
         check(Status::Splat, "value is 7", Status::KnownBug, "value is 7");
+        check(Status::Oops, "value is 7", Status::KnownBug, "value is 7");
         check(
             Status::Failed,
             "value is 8",

@@ -137,9 +137,9 @@ impl fmt::Display for HookCommand {
     }
 }
 
-const KEYS: [&str; 13] = [
-    "symbol", "flags", "comm", "action", "return", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6",
-    "arg7",
+const KEYS: [&str; 14] = [
+    "symbol", "flags", "filters", "comm", "action", "return", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5",
+    "arg6", "arg7",
 ];
 const OPS_FLAGS: [&str; 6] =
     ["save_regs", "save_regs_if_supported", "recursion", "ipmodify", "rcu", "permanent"];
@@ -159,6 +159,7 @@ fn check_new(words: &[&str]) -> Result<(), String> {
         one_of("key of a hook", key, &KEYS)?;
         match key {
             "flags" => value.split(',').try_for_each(|flag| one_of("flag of a hook", flag, &OPS_FLAGS))?,
+            "filters" => one_of("filters of a hook", value, &["unset"])?,
             "action" => one_of("action of a hook", value, &ACTIONS)?,
             _ => {}
         }
