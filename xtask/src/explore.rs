@@ -31,7 +31,7 @@ const CORPUS: &str = "explore";
 ///
 /// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, synthetic
 /// events, filters, triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter;
-/// hooks with and without IPMODIFY; the function tracer; static keys; modules and CPUs that come and go. A model
+/// hooks, also by IPMODIFY and direct calls; the function tracer; static keys; modules and CPUs that come and go. A model
 /// predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and recorded,
 /// and the text of the probed functions. Twelve sequences share a machine; each removes what it made, and must find
 /// everything as it was before.

@@ -149,6 +149,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
             syscalls,
             offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
+            word: word(prepared)?,
             files_end: is_since(kernel, "6.11"),
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
             maps: is_since(kernel, "6.10"),
@@ -329,9 +330,21 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     }
 }
 
+/// Returns the file of the program.
+fn program(prepared: &Prepared) -> Result<&Path> {
+    prepared.guest.workloads.get(PROGRAM).map(PathBuf::as_path).context("the workload is not built")
+}
+
+/// Returns eight bytes of the program's file, from the fourth on.
+fn word(prepared: &Prepared) -> Result<u64> {
+    let bytes = fs::read(program(prepared)?)?;
+    let word = bytes.get(4..12).and_then(|bytes| bytes.try_into().ok());
+    word.map(u64::from_le_bytes).context("the workload is empty")
+}
+
 /// Returns the offsets of the program's functions in its file.
 fn offsets(prepared: &Prepared) -> Result<[u64; 2]> {
-    let program = prepared.guest.workloads.get(PROGRAM).context("the workload is not built")?;
+    let program = program(prepared)?;
     let offset = |function: Function| {
         let place = UserPlace::from_text(&format!("{PROGRAM}:{}", function.symbol()));
         place.and_then(|place| offset_of(program, &place)).map_err(anyhow::Error::msg)
@@ -350,10 +363,12 @@ fn known(kernel: &Kernel) -> Known {
         uprobe_removed: has("bugs/uprobe-removed"),
         mod_listed: has("bugs/mod-command-listed"),
         stack_command: has("bugs/stacktrace-command"),
+        file_offset: has("bugs/uprobe-file-offset"),
         eprobe_instance: has("bugs/eprobe-instance"),
         off_filter: has("bugs/ftrace-off-filter"),
         synthetic_instance: has("bugs/synthetic-instance"),
         ipmodify_direct: has("bugs/ipmodify-direct"),
+        ipmodify_unset: has("bugs/ipmodify-unset"),
         names_unregistered: has("bugs/names-unregistered"),
         trigger_release: has("bugs/trigger-release"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),

@@ -194,6 +194,22 @@ fn an_event_that_another_enables_is_armed_and_not_recorded_before() {
 }
 
 #[test]
+fn a_probe_fetches_from_its_file_and_none_has_a_zeroth_argument() {
+    let facts = Facts { word: 0x0001_0102, offsets: Some([0x1000, 0x2000]), ..Facts::default() };
+    let model = applied_to(
+        Model::new(facts),
+        &[
+            (define(OTHER, Kind::Kprobe, Function::Write, Arguments::Zeroth), "EINVAL"),
+            (define(EVENT, Kind::Uprobe, Function::Main, Arguments::File), ""),
+            (enable(None, EVENT, true), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!(model.lines.len(), 1);
+    assert_eq!(model.recorded[&EVENT], [Some(0x0001_0102)]);
+}
+
+#[test]
 fn a_snapshot_exchanges_two_buffers() {
     let model = applied(&[
         (make(ONE), ""),

@@ -79,6 +79,10 @@ pub(super) enum Arguments {
     Own,
     /// `value`, a number.
     Immediate,
+    /// `value`, something in the probed file: [`Facts::word`].
+    File,
+    /// The argument before the first one, which there is not.
+    Zeroth,
 }
 
 /// A probe: what one line of `dynamic_events` defines.
@@ -108,6 +112,8 @@ impl Probe {
         match (self.arguments, self.kind.is_return(), self.function) {
             (Arguments::None, ..) => "",
             (Arguments::Immediate, ..) => " value=\\3:u64",
+            (Arguments::File, ..) => " value=@+4:u64",
+            (Arguments::Zeroth, ..) => " $arg0",
             (Arguments::Own, ..) if self.kind == Kind::Eprobe => " value=$flags:u64",
             // They return nothing.
             (Arguments::Own, _, Function::Show | Function::Load) => " value=\\5:u64",
@@ -121,10 +127,11 @@ impl Probe {
     }
 
     /// Returns the value that it records when the workload calls its function; without `value`, zero.
-    pub(super) fn value(self, written: u64) -> u64 {
+    pub(super) fn value(self, written: u64, facts: &Facts) -> u64 {
         match (self.arguments, self.kind.is_return(), self.function) {
-            (Arguments::None, ..) => 0,
+            (Arguments::None | Arguments::Zeroth, ..) => 0,
             (Arguments::Immediate, ..) => 3,
+            (Arguments::File, ..) => facts.word,
             (Arguments::Own, false, Function::Write) => written,
             (Arguments::Own, false, Function::Read) => 9,
             (Arguments::Own, _, Function::Show | Function::Load) => 5,

@@ -187,6 +187,8 @@ pub(super) struct Known {
     pub(super) mod_listed: bool,
     /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
     pub(super) stack_command: bool,
+    /// An offset in the file of a uprobe is added twice (`bugs/uprobe-file-offset`).
+    pub(super) file_offset: bool,
     /// An event probe is attached in the first instance that enables it only (`bugs/eprobe-instance`).
     pub(super) eprobe_instance: bool,
     /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
@@ -195,6 +197,8 @@ pub(super) struct Known {
     pub(super) synthetic_instance: bool,
     /// An IPMODIFY ftrace_ops is extended to a function that has a direct call (`bugs/ipmodify-direct`).
     pub(super) ipmodify_direct: bool,
+    /// One whose filters nobody has set makes the kernel dereference NULL (`bugs/ipmodify-unset`).
+    pub(super) ipmodify_unset: bool,
     /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
     pub(super) names_unregistered: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
@@ -220,6 +224,8 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
+    /// Eight bytes of its file, from the fourth on.
+    pub(super) word: u64,
     /// Whether all files of an event fail with ENODEV once it is removed: since 6.11 (`bugs/format-removed`).
     pub(super) files_end: bool,
     /// Whether the kernel has direct calls.

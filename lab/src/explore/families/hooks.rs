@@ -32,6 +32,8 @@ impl Way {
 pub(in crate::explore) enum HookChange {
     /// It is made, with its functions, and registered.
     Add(Way),
+    /// The same with IPMODIFY, and filters that nobody has set.
+    AddUnset,
     /// It is unregistered and removed.
     Remove,
     /// Its functions are added to its filter.
@@ -60,6 +62,7 @@ impl Family for Hooks {
         let changes = [
             HookChange::Add(Way::Callback),
             HookChange::Add(Way::Ipmodify),
+            HookChange::AddUnset,
             HookChange::Add(if draw.model.facts.direct { Way::Direct } else { Way::Callback }),
             HookChange::Remove,
             HookChange::Widen,
@@ -86,14 +89,15 @@ impl Family for Hooks {
         if !functions.iter().all(|function| model.has(*function)) {
             return false;
         }
-        let is_direct = |name| model.hooks.get(name).is_some_and(|hook| hook.way == Way::Direct);
+        let way = model.hooks.get(name).map(|hook| hook.way);
+        let is_extended = model.facts.known.ipmodify_direct && way == Some(Way::Ipmodify);
         match change {
             // The functions of a direct call are fixed.
-            HookChange::Widen | HookChange::Narrow if is_direct(name) => false,
+            HookChange::Widen | HookChange::Narrow if way == Some(Way::Direct) => false,
+            HookChange::Widen if is_extended && model.has_direct(functions) => false,
             HookChange::Add(way) => *way == Way::Ipmodify || !functions.is_empty(),
-            HookChange::Widen => {
-                !functions.is_empty() && !(model.facts.known.ipmodify_direct && model.has_direct(functions))
-            }
+            HookChange::AddUnset => !model.facts.known.ipmodify_unset,
+            HookChange::Widen => !functions.is_empty(),
             HookChange::Narrow => {
                 let all = |hook: &Hook| functions.iter().all(|function| hook.functions.contains(function));
                 functions.len() == 1
@@ -106,6 +110,11 @@ impl Family for Hooks {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         let Hooks(name, change, functions) = self;
         let functions: BTreeSet<Function> = functions.iter().copied().collect();
+        let change = match change {
+            // It would be on all functions.
+            HookChange::AddUnset => &HookChange::Add(Way::Ipmodify),
+            other => other,
+        };
         if let HookChange::Add(way) = *change {
             if model.hooks.contains_key(name) {
                 return Err("EEXIST");
@@ -155,6 +164,7 @@ impl Family for Hooks {
             HookChange::Add(Way::Callback) => format!("+{name} symbol={}", listed("")),
             HookChange::Add(Way::Ipmodify) => format!("+{name} symbol={} flags=ipmodify", listed("")),
             HookChange::Add(Way::Direct) => format!("+{name} symbol={} action=direct", listed("")),
+            HookChange::AddUnset => format!("+{name} flags=ipmodify filters=unset"),
             HookChange::Remove => format!("-{name}"),
             HookChange::Widen => format!("{name} filter {}", listed("+")),
             HookChange::Narrow => format!("{name} filter {}", listed("-")),

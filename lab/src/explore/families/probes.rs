@@ -94,7 +94,8 @@ impl Family for Probes {
                 };
                 // Only a kprobe waits for the module.
                 let waits = probe.kind.is_kprobe() || model.has(probe.function);
-                waits && !(lost && model.is_armed(event))
+                let misplaced = known.file_offset && probe.arguments == Arguments::File;
+                waits && !misplaced && !(lost && model.is_armed(event))
             }
             // It is written as the place of a kprobe.
             Probes::RemoveAt(event, Function::Show)
@@ -210,11 +211,13 @@ fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
         }
         false => &[Kind::Kprobe, Kind::Kretprobe],
     };
-    Probe {
-        kind: draw.one(kinds),
-        function,
-        arguments: draw.one(&[Arguments::None, Arguments::Own, Arguments::Own, Arguments::Immediate]),
-    }
+    let kind = draw.one(kinds);
+    let arguments = match kind {
+        kind if kind.is_user() && draw.rarely(4) => Arguments::File,
+        kind if (kind.is_kprobe() || kind.is_fprobe()) && draw.rarely(10) => Arguments::Zeroth,
+        _ => draw.one(&[Arguments::None, Arguments::Own, Arguments::Own, Arguments::Immediate]),
+    };
+    Probe { kind, function, arguments }
 }
 
 impl Model {
@@ -225,6 +228,9 @@ impl Model {
     }
 
     fn define(&mut self, event: Event, probe: Probe) -> Result<(), Errno> {
+        if probe.arguments == Arguments::Zeroth {
+            return Err("EINVAL");
+        }
         let siblings: Vec<Probe> = self.probes(event).map(|line| line.probe).collect();
         let is_new = siblings.is_empty();
         let types = |probe: Probe| (probe.kind, probe.has_value());

@@ -176,7 +176,7 @@ impl Model {
             return;
         }
         *self.lines[index].hits += 1;
-        self.event_everywhere(event, probe.value(written));
+        self.event_everywhere(event, probe.value(written, &self.facts));
     }
 
     /// What an event does at all places.
@@ -275,7 +275,7 @@ impl Model {
             return;
         }
         if action == Action::Probe {
-            let value = self.probes(target).next().map_or(0, |line| line.probe.value(0));
+            let value = self.probes(target).next().map_or(0, |line| line.probe.value(0, &self.facts));
             return self.event(target, place, value, has_copy);
         }
         if let Some(left) = count {
