@@ -136,6 +136,8 @@ fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
         (hook(ONE, HookChange::Disable, &[]), ""),
         (hook(TWO, HookChange::Widen, &[Function::Write]), ""),
         (hook(ONE, HookChange::Enable, &[]), "EBUSY"),
+        // It would be on all functions.
+        (hook(Named { number: 2, ..ONE }, HookChange::AddUnset, &[]), "EINVAL"),
         (WORK, ""),
     ]);
     assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (0, 4));
