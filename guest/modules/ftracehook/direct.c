@@ -5,7 +5,6 @@
  */
 #include <linux/errno.h>
 #include <linux/ftrace.h>
-#include <linux/rcupdate.h>
 #include <linux/string.h>
 
 #include "compat.h"

@@ -335,7 +335,7 @@ fn program(prepared: &Prepared) -> Result<&Path> {
     prepared.guest.workloads.get(PROGRAM).map(PathBuf::as_path).context("the workload is not built")
 }
 
-/// Returns eight bytes of the program's file, from the fourth on.
+/// Returns the eight bytes at offset 4 of the program's file.
 fn word(prepared: &Prepared) -> Result<u64> {
     let bytes = fs::read(program(prepared)?)?;
     let word = bytes.get(4..12).and_then(|bytes| bytes.try_into().ok());

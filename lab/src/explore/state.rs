@@ -224,7 +224,7 @@ pub(super) struct Facts {
     pub(super) syscalls: bool,
     /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
     pub(super) offsets: Option<[u64; 2]>,
-    /// Eight bytes of its file, from the fourth on.
+    /// The eight bytes at offset 4 of that file.
     pub(super) word: u64,
     /// Whether all files of an event fail with ENODEV once it is removed: since 6.11 (`bugs/format-removed`).
     pub(super) files_end: bool,
