@@ -71,7 +71,8 @@ fn cases(plan: &Plan) -> String {
     let case = |(number, job): (usize, &Job)| {
         format!("{number}) set -- {} {} ;; # {} s\n", results_of(job), plan.arguments(job), job.seconds)
     };
-    plan.jobs.iter().enumerate().map(case).collect()
+    let cases: String = plan.jobs.iter().enumerate().map(case).collect();
+    cases + "*) echo 'this is no part of the fleet' >&2; exit 1 ;;\n"
 }
 
 /// Returns the arguments of `lab run` that say where a job leaves its results.
