@@ -12,6 +12,7 @@
 #include <linux/kthread.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
@@ -178,8 +179,10 @@ static void stop(void)
 	int cpu;
 
 	for (cpu = 0; cpu < THREADS_MAX; cpu++) {
-		if (threads[cpu])
-			kthread_stop(threads[cpu]);
+		if (!threads[cpu])
+			continue;
+		kthread_stop(threads[cpu]);
+		put_task_struct(threads[cpu]);
 		threads[cpu] = NULL;
 	}
 }
@@ -208,8 +211,11 @@ static int start(void)
 	return 0;
 }
 
-/* Waits until every CPU has called the function once more. */
-static void wait_for_all(void)
+/*
+ * Waits until every CPU has called the function once more. Returns -ESRCH if
+ * the thread of one has died: of an oops, in the function that is patched.
+ */
+static int wait_for_all(void)
 {
 	unsigned long before;
 	int cpu;
@@ -218,9 +224,13 @@ static void wait_for_all(void)
 		if (!threads[cpu])
 			continue;
 		before = READ_ONCE(per_cpu(counters, cpu).calls);
-		while (READ_ONCE(per_cpu(counters, cpu).calls) == before)
+		while (READ_ONCE(per_cpu(counters, cpu).calls) == before) {
+			if (READ_ONCE(threads[cpu]->exit_state))
+				return -ESRCH;
 			schedule_timeout_uninterruptible(1);
+		}
 	}
+	return 0;
 }
 
 static int rounds_of(int (*toggle)(bool on), unsigned int rounds)
@@ -231,7 +241,7 @@ static int rounds_of(int (*toggle)(bool on), unsigned int rounds)
 		error = toggle(true);
 		/* Often enough for each CPU to see the patched state. */
 		if (!error && done % 100 == 0)
-			wait_for_all();
+			error = wait_for_all();
 		if (!error)
 			error = toggle(false);
 	}
