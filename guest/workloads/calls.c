@@ -25,6 +25,7 @@
 
 #include "arguments.h"
 #include "calls.h"
+#include "pin.h"
 
 static const char usage[] =
 	"Usage: calls [--killed]\n"
@@ -49,12 +50,16 @@ static const char usage[] =
 	"ready FILE                the same without waiting; 0 if there is neither\n"
 	"count PATH TEXT           reads the file at once; the result is the number of\n"
 	"                          lines with TEXT, where $pid and $tid are replaced\n"
+	"echo PATH TEXT            opens the file, writes the text and a newline, and closes\n"
+	"                          it, as a shell does with `>'; `append' with `>>'\n"
 	"mkdir PATH, rmdir PATH, unlink PATH\n"
 	"cpu NUMBER                runs on this CPU from now on\n"
 	"thread CALL               makes the call in a thread, and goes on when it\n"
 	"                          sleeps\n"
 	"join [SECONDS]            waits for the end of that call, at most as long on the\n"
-	"                          reference machine: ETIMEDOUT\n";
+	"                          reference machine: ETIMEDOUT\n"
+	"meet CALL                 makes the call on CPU 1 at the moment at which the next\n"
+	"                          line's call is made on CPU 0, and waits for both\n";
 
 #define TRACEFS "/sys/kernel/tracing"
 
@@ -146,6 +151,41 @@ static long call_write(char *arguments)
 	size_t length = unescape(arguments);
 
 	return write(fd, arguments, length);
+}
+
+static long echo(char *arguments, int flags)
+{
+	const char *path = word(&arguments);
+	size_t length = unescape(arguments);
+	ssize_t written = 0;
+	int fd, error = 0;
+
+	fd = open(path, O_WRONLY | O_CLOEXEC | flags);
+	if (fd == -1)
+		return -1;
+	arguments[length++] = '\n';
+	/* The filter files take a word at a time. */
+	for (; length; arguments += written, length -= written) {
+		written = write(fd, arguments, length);
+		if (written <= 0) {
+			error = errno;
+			break;
+		}
+	}
+	if (close(fd) == -1 && !error)
+		error = errno;
+	errno = error;
+	return error ? -1 : 0;
+}
+
+static long call_echo(char *arguments)
+{
+	return echo(arguments, O_TRUNC);
+}
+
+static long call_append(char *arguments)
+{
+	return echo(arguments, O_APPEND);
 }
 
 static long call_fill(char *arguments)
@@ -298,7 +338,7 @@ static const struct call {
 	{ "poll", call_poll },	   { "ready", call_ready },   { "mkdir", call_mkdir },
 	{ "rmdir", call_rmdir },   { "unlink", call_unlink }, { "cpu", call_cpu },
 	{ "count", call_count },   { "map", call_map },	      { "unmap", call_unmap },
-	{ "join", call_join },
+	{ "join", call_join },	   { "echo", call_echo },     { "append", call_append },
 };
 
 /* Splits a line; its result is the last word, if that is preceded by `=`. */
@@ -351,6 +391,25 @@ static void *make_beside(void *argument)
 	return NULL;
 }
 
+/* How many of two threads have come to where they meet. */
+static atomic_int met;
+
+/* Goes to a CPU and waits for the other thread there, without sleeping. */
+static void meet(int cpu)
+{
+	pin(cpu);
+	atomic_fetch_add(&met, 1);
+	while (atomic_load(&met) < 2)
+		;
+}
+
+static void *make_met(void *argument)
+{
+	meet(1);
+	make(argument);
+	return NULL;
+}
+
 /* Returns whether the thread sleeps, by its state in /proc. */
 static bool sleeps(void)
 {
@@ -367,16 +426,20 @@ static bool sleeps(void)
 	return state == 'S';
 }
 
-static void start_thread(const char *call)
+static void start_thread(const char *call, void *(*make_call)(void *line))
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
 	strcpy(beside.text, call);
 	parse(&beside, beside.text);
 	beside.number = number;
-	errno = pthread_create(&besides, NULL, make_beside, &beside);
+	errno = pthread_create(&besides, NULL, make_call, &beside);
 	if (errno)
 		err(EXIT_FAILURE, "pthread_create");
+}
+
+static void await_sleep(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
 	while (!atomic_load(&beside_tid) || !sleeps())
 		nanosleep(&pause, NULL);
 }
@@ -420,6 +483,7 @@ static void expect_kill(void)
 int main(int argc, char **argv)
 {
 	static struct line line;
+	bool meets = false;
 
 	if (argc > 1 && !strcmp(argv[1], "--killed")) {
 		argv++;
@@ -435,11 +499,23 @@ int main(int argc, char **argv)
 		if (!*line.text || *line.text == '#')
 			continue;
 		if (!strncmp(line.text, "thread ", 7)) {
-			start_thread(line.text + 7);
+			start_thread(line.text + 7, make_beside);
+			await_sleep();
+			continue;
+		}
+		if (!strncmp(line.text, "meet ", 5)) {
+			start_thread(line.text + 5, make_met);
+			meets = true;
 			continue;
 		}
 		parse(&line, line.text);
+		if (meets)
+			meet(0);
 		make(&line);
+		if (meets && pthread_join(besides, NULL))
+			errx(EXIT_FAILURE, "line %d: no thread to wait for", line.number);
+		meets = false;
+		atomic_store(&met, 0);
 	}
 	return EXIT_SUCCESS;
 }

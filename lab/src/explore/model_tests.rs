@@ -369,11 +369,11 @@ fn an_open_file_holds_what_it_belongs_to() {
     assert!(!model.tracing[&Some(ONE)].traces_functions);
     assert_eq!(model.tracing[&Some(ONE)].size, None);
     let [step] = traces(Held::Pipe).steps(&model).try_into().unwrap();
-    assert!(step.ends_with(r#"\nwrite to function\\n = EBUSY\n""#), "{step}");
+    assert!(step.ends_with(r#"/current_tracer function = EBUSY\n""#), "{step}");
     let model = applied_to(model, &[(traces(Held::Marker), "")]);
     assert!(model.tracing[&Some(ONE)].traces_functions);
     let [step] = traces(Held::Marker).steps(&model).try_into().unwrap();
-    assert!(step.ends_with(r#"\nwrite to function\\n\n""#), "{step}");
+    assert!(step.ends_with(r#"/current_tracer function\n""#), "{step}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What operations name: events, instances, hooks, and the functions that the workload calls.
 
+use crate::scenario::{Hook, MakeDirectory, Write};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt::{self, Display, Formatter},
@@ -14,6 +15,12 @@ pub(super) const PROGRAM: &str = "counter";
 
 /// The program that reads and changes tracing at the same time.
 pub(super) const LANE: &str = "churn";
+
+/// What a step that makes calls begins with.
+const CALLS: &str = "workload: calls, stdin: ";
+
+/// The file of the module that hooks functions.
+const HOOKS: &str = "/sys/kernel/debug/ftracehook/control";
 
 /// The values that the workload writes.
 pub(super) const WRITTEN: [u64; 3] = [1, 2, 4];
@@ -170,6 +177,29 @@ pub(super) fn event_path(place: Place, event: Event, file: &str) -> String {
 pub(super) fn write(file: &str, text: &str, append: bool) -> String {
     let append = if append { ", append: true" } else { "" };
     format!("write: {file:?}, text: {text:?}{append}")
+}
+
+/// A step that makes calls, each a line for the workload `calls`.
+pub(super) fn calls(lines: &str) -> String {
+    format!("{CALLS}{lines:?}")
+}
+
+/// Returns the line for the workload `calls` that does what a step does; `None` if no single one does.
+pub(super) fn call(step: &str) -> Option<String> {
+    if let Some(line) = step.strip_prefix(CALLS) {
+        let line: String = serde_yaml::from_str(line).ok()?;
+        return (!line.contains('\n')).then_some(line);
+    }
+    let step = format!("{{ {step} }}");
+    if let Ok(Write { write, text, append, .. }) = serde_yaml::from_str(&step) {
+        let call = if append { "append" } else { "echo" };
+        return Some(format!("{call} {} {text}", write.as_str()));
+    }
+    if let Ok(MakeDirectory { mkdir, .. }) = serde_yaml::from_str(&step) {
+        return Some(format!("mkdir {}", mkdir.as_str()));
+    }
+    let Hook { hook, .. } = serde_yaml::from_str(&step).ok()?;
+    Some(format!("append {HOOKS} {hook}"))
 }
 
 /// `1` or `0`.

@@ -3,7 +3,7 @@
 use super::{
     families::{Functions, Operation},
     names::{FUNCTIONS, Function, LANE, PROGRAM},
-    state::{Errno, Known, Model},
+    state::{Errno, Facts, Known, Model},
 };
 use crate::scenario::Write;
 use std::fmt::Write as _;
@@ -13,12 +13,24 @@ use std::fmt::Write as _;
 pub(super) struct Script {
     /// The text of the scenario.
     pub(super) text: String,
-    /// For each step the index of its operation.
+    /// For each step the index of its operation, or the number of operations if it is of none.
     pub(super) origins: Vec<usize>,
 }
 
 /// The files that may have the names of tasks recorded: they arm an event, or select a tracer.
 const NAMES_RECORDED: [&str; 4] = ["/enable", "/trigger", "set_ftrace_filter", "current_tracer"];
+
+/// Steps that find memory to which nothing refers. The kernel reports what is older than 5 s, and was the same in two
+/// scans. The last one prints the functions that allocated the first of it.
+const LEAKS: [&str; 4] = [
+    "sh: sleep 6",
+    "write: /sys/kernel/debug/kmemleak, text: scan",
+    "write: /sys/kernel/debug/kmemleak, text: scan",
+    r#"sh: "sed -n 's/.* \\(.*\\)+0x.*/\\1/p' /sys/kernel/debug/kmemleak | head -n 12", stdout: { equal: "" }"#,
+];
+
+/// How the kernel log tells that there is some, without saying which.
+pub(super) const LEAK: &str = "kmemleak";
 
 /// Writes a scenario of these operations.
 pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) -> Script {
@@ -36,15 +48,20 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
     let _ = writeln!(text, "  - {{ workload: {PROGRAM} --help }}");
     let mut origins = vec![0];
     for (index, operation) in operations.iter().enumerate() {
-        let errno = operation.apply(&mut model).err();
         let is_last = index + 1 == operations.len();
-        let steps = operation.steps(&model).into_iter().filter(|step| is_worth(step, &model, is_last));
+        let steps = operation.steps(&model).into_iter().filter(|step| is_worth(step, *model.facts, is_last));
+        let steps: Vec<String> = steps.collect();
+        let errno = operation.apply(&mut model).err();
         for step in steps {
             let failing = model.facts.faults.then(|| failing(&step, errno, model.facts.known)).flatten();
             let errno = errno.map_or_else(String::new, |errno| format!(", errno: {errno}"));
             let _ = writeln!(text, "  - {{ {} }}", failing.unwrap_or_else(|| step + &errno));
             origins.push(index);
         }
+    }
+    for step in LEAKS.iter().filter(|_| model.facts.leaks) {
+        let _ = writeln!(text, "  - {{ {step} }}");
+        origins.push(operations.len());
     }
     let expectations = expectations(&model, operations);
     if !expectations.is_empty() {
@@ -56,9 +73,9 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
 
 /// Returns whether a step is taken: no text is compared without a vmlinux, and reading all records of ftrace,
 /// which takes as long as a sequence, waits for the end if none is in use.
-fn is_worth(step: &str, model: &Model, is_last: bool) -> bool {
+fn is_worth(step: &str, facts: Facts, is_last: bool) -> bool {
     let is_unused = step.contains("ftrace_site") && step.ends_with("is: disabled");
-    (model.facts.has_text || !step.starts_with("text:")) && (is_last || !is_unused)
+    (facts.has_text || !step.starts_with("text:")) && (is_last || !is_unused)
 }
 
 /// Returns the step that does what one that writes does, with each of the kernel's allocations failing in turn.
@@ -95,6 +112,7 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
     }
     let traces = operations
         .iter()
+        .flat_map(Operation::parts)
         .any(|operation| matches!(operation, Operation::Functions(Functions::Trace(None, _))));
     for function in FUNCTIONS.into_iter().chain([Function::Show]).filter(|_| traces) {
         let count = model.traced.get(&function).copied().unwrap_or_default();
@@ -112,7 +130,7 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
 mod tests {
     use super::*;
     use crate::{
-        explore::{choose::Chooser, state::Facts},
+        explore::choose::Chooser,
         scenario::{Scenario, Step},
     };
     use std::path::Path;

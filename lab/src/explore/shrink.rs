@@ -28,6 +28,17 @@ pub(super) fn shrink(
         }
         size = if size == 1 { 0 } else { size.div_ceil(2) };
     }
+    for at in (0..left.len()).rev() {
+        let [one, other] = left[at].parts() else { continue };
+        // One of two at once, or one after the other.
+        for instead in [vec![one.clone()], vec![other.clone()], vec![one.clone(), other.clone()]] {
+            let rest = [&left[..at], &instead, &left[at + 1..]].concat();
+            if is_known(facts, &rest) && same(&rest)? {
+                left = rest;
+                break;
+            }
+        }
+    }
     Ok(left)
 }
 
@@ -44,7 +55,10 @@ fn is_known(facts: Facts, operations: &[Operation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::{choose::Chooser, families::Workload};
+    use crate::explore::{
+        choose::Chooser,
+        families::{Switches, Together, Workload},
+    };
 
     const WORK: Operation = Operation::Workload(Workload);
 
@@ -57,5 +71,15 @@ mod tests {
         assert!(works(&operations) > 2);
         let left = shrink(Facts::default(), operations, |rest| Ok(works(rest) >= 2)).unwrap();
         assert_eq!(left, [WORK, WORK]);
+        let two = [Switches::Kprobes(false), Switches::Ftrace(false)].map(Operation::Switches);
+        let both = Operation::Together(Together(Box::new(two.clone())));
+        let has = |operations: &[Operation]| {
+            operations.iter().flat_map(Operation::parts).any(|part| *part == two[1])
+        };
+        let left = shrink(Facts::default(), vec![both.clone(), WORK], |rest| Ok(has(rest))).unwrap();
+        assert_eq!(left, two[1..]);
+        let at_once = |operations: &[Operation]| operations.contains(&both);
+        let left = shrink(Facts::default(), vec![both.clone(), WORK], |rest| Ok(at_once(rest))).unwrap();
+        assert_eq!(left, [both]);
     }
 }

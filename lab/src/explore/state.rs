@@ -199,6 +199,8 @@ pub(super) struct Known {
     pub(super) ipmodify_direct: bool,
     /// One whose filters nobody has set makes the kernel dereference NULL (`bugs/ipmodify-unset`).
     pub(super) ipmodify_unset: bool,
+    /// Of two who write to `set_ftrace_filter` at once, one may be undone (`bugs/filter-reverted`).
+    pub(super) filter_reverted: bool,
     /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
     pub(super) names_unregistered: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
@@ -234,6 +236,8 @@ pub(super) struct Facts {
     pub(super) maps: bool,
     /// Whether allocations can be made to fail.
     pub(super) faults: bool,
+    /// Whether the kernel finds memory to which nothing refers.
+    pub(super) leaks: bool,
     /// Whether ftrace cannot be turned off: since 7.3.
     pub(super) ftrace_stays: bool,
     /// Whether the kernel's text can be compared: with a vmlinux.

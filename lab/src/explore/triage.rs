@@ -105,7 +105,9 @@ fn command(step: &Step, is_last: bool) -> Option<String> {
 fn by_shell(calls: &str) -> String {
     let mut files = Vec::new();
     let mut lines = Vec::new();
+    let mut is_met = false;
     for line in calls.lines().filter(|line| !line.is_empty()) {
+        let (is_beside, line) = line.strip_prefix("meet ").map_or((false, line), |line| (true, line));
         let (call, errno) = line.split_once(" = ").unwrap_or((line, ""));
         let (name, rest) = call.split_once(' ').unwrap_or((call, ""));
         let (first, more) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -114,21 +116,21 @@ fn by_shell(calls: &str) -> String {
             "open" => {
                 files.push(first);
                 let (path, flags) = more.split_once(' ').unwrap_or((more, ""));
-                let how = match flags {
-                    _ if flags.contains("append") => ">>",
-                    _ if flags.contains("wronly") => ">",
-                    _ => "<",
-                };
+                let how = if flags.contains("wronly") { ">" } else { "<" };
                 format!("exec {}{how} {path}", number(&files))
             }
-            "write" => format!("echo '{}' >&{}", more.trim_end_matches("\\n"), number(&files)),
+            "echo" => format!("echo '{more}' > {first}"),
+            "append" => format!("echo '{more}' >> {first}"),
             "skip" => format!("cat <&{} >/dev/null", number(&files)),
             // No shell can.
             "map" => format!("# mmap(2) of {more} bytes of file descriptor {}", number(&files)),
             _ => call.to_owned(),
         };
+        let beside = if is_beside { " &" } else { "" };
         let fails = if errno.is_empty() { String::new() } else { format!("    # fails with {errno}") };
-        lines.push(command + &fails);
+        lines.push(format!("{command}{beside}{fails}"));
+        lines.extend((is_met && !is_beside).then(|| "wait".to_owned()));
+        is_met = is_beside;
     }
     let close = (3..3 + files.len()).map(|number| format!("exec {number}>&-"));
     lines.extend(close);
@@ -157,10 +159,13 @@ mod tests {
 
     #[test]
     fn open_files_are_those_of_a_shell() {
-        let calls = "open held instances/i/trace_pipe nonblock\nopen to instances/i/current_tracer wronly trunc\n\
-                     write to function\\n = EBUSY\n";
-        let expect = "exec 3< instances/i/trace_pipe\nexec 4> instances/i/current_tracer\n\
-                      echo 'function' >&4    # fails with EBUSY\nexec 3>&-\nexec 4>&-";
+        let calls =
+            "open held instances/i/trace_pipe nonblock\necho instances/i/current_tracer function = EBUSY\n";
+        let expect = "exec 3< instances/i/trace_pipe\necho 'function' > instances/i/current_tracer    # fails with EBUSY\n\
+                      exec 3>&-";
+        assert_eq!(by_shell(calls), expect);
+        let calls = "meet append dynamic_events -:a = ENOENT\nmkdir instances/i\n";
+        let expect = "echo '-:a' >> dynamic_events &    # fails with ENOENT\nmkdir instances/i\nwait";
         assert_eq!(by_shell(calls), expect);
         let calls = "open held raw\nmap held 4096\n";
         assert_eq!(by_shell(calls), "exec 3< raw\n# mmap(2) of 4096 bytes of file descriptor 3\nexec 3>&-");

@@ -8,7 +8,7 @@ use super::{
 use crate::explore::{
     draw::Draw,
     event_file::EventFile,
-    names::{Event, Function, Named, Place, path, switch, write},
+    names::{Event, Function, Named, Place, calls, path, switch, write},
     state::{Buffer, Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,7 @@ impl Family for Instances {
         let to = |name: Named, file: &str, text: &str| write(&path(Some(name), file), text, false);
         match *self {
             Instances::Make(name) => format!("mkdir: \"instances/{name}\""),
-            Instances::Remove(name) => format!("sh: \"rmdir /sys/kernel/tracing/instances/{name}\""),
+            Instances::Remove(name) => calls(&format!("rmdir instances/{name}")),
             Instances::Record(place, on) => write(&path(place, "tracing_on"), switch(on), false),
             Instances::Clear(name) => to(name, "trace", ""),
             Instances::Mark(name) => to(name, "trace_marker", "marked"),

@@ -12,6 +12,7 @@ mod pids;
 pub(super) mod probes;
 pub(super) mod readers;
 mod switches;
+mod together;
 pub(super) mod triggers;
 mod workload;
 
@@ -20,11 +21,12 @@ use super::{
     state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
+use std::slice;
 
 pub(super) use self::{
     commands::Commands, cpus::Cpus, events::Events, functions::Functions, hooks::Hooks, instances::Instances,
     keys::KeyChange, lanes::Lane, pids::Pids, probes::Probes, readers::Readers, switches::Switches,
-    triggers::Triggers, workload::Workload,
+    together::Together, triggers::Triggers, workload::Workload,
 };
 
 /// Operations that belong together.
@@ -49,7 +51,7 @@ pub(super) trait Family: Sized {
     /// Returns the errno that the kernel must return.
     fn apply(&self, model: &mut Model) -> Result<(), Errno>;
 
-    /// Returns the step that does it, without its errno.
+    /// Returns the step that does it in this state, without its errno.
     fn step(&self, model: &Model) -> String;
 
     /// Returns the steps that compare what the kernel shows with the model.
@@ -108,7 +110,15 @@ macro_rules! families {
                 }
             }
 
-            /// Returns the steps that do it, without an errno.
+            /// Returns the operations of which it consists.
+            pub(super) fn parts(&self) -> &[Operation] {
+                match self {
+                    Operation::Together(Together(parts)) => &**parts,
+                    other => slice::from_ref(other),
+                }
+            }
+
+            /// Returns the steps that do it in this state, without an errno.
             pub(super) fn steps(&self, model: &Model) -> Vec<String> {
                 match self {
                     $(Operation::$family(operation) => vec![operation.step(model)],)*
@@ -155,6 +165,8 @@ families! {
     Probes(Probes),
     /// Static keys, and the module that has them.
     Keys(KeyChange),
+    /// Two of the others at once.
+    Together(Together),
     /// Somebody else.
     Lanes(Lane),
     /// What causes events.

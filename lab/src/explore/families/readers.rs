@@ -1,13 +1,10 @@
 //! Files that are open while what they belong to is changed or removed.
 
 use super::{Family, Functions, Instances, Probes, probes::List, triggers::Action};
-use crate::{
-    explore::{
-        draw::Draw,
-        names::{Event, Named, Place, event_path, path},
-        state::{Errno, Model},
-    },
-    scenario::Write,
+use crate::explore::{
+    draw::Draw,
+    names::{Event, Named, Place, call, calls, event_path, path},
+    state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
 
@@ -143,28 +140,25 @@ impl Family for Readers {
     fn step(&self, model: &Model) -> String {
         let at = |name: Named, held: Held| path(Some(name), held.file());
         let (file, change, refused, left) = match self {
-            Readers::Instance(name, held, change @ Instances::Remove(_)) => {
-                let change_call = format!("rmdir instances/{name}");
-                (at(*name, *held), change_call, is_refused(*held, change), reads_again(*held))
-            }
             Readers::Instance(name, held, change) => {
-                (at(*name, *held), writes(&change.step(model)), is_refused(*held, change), reads_again(*held))
+                (at(*name, *held), change.step(model), is_refused(*held, change), reads_again(*held))
             }
             Readers::Tracer(name, held, on) => {
-                let change = writes(&Functions::Trace(Some(*name), *on).step(model));
+                let change = Functions::Trace(Some(*name), *on).step(model);
                 let is_on = model.tracing.get(&Some(*name)).is_some_and(|at| at.traces_functions);
-                (at(*name, *held), change, is_on != *on, reads_again(*held))
+                let refused = held.holds_tracer() && is_on != *on;
+                (at(*name, *held), change, refused, reads_again(*held))
             }
             Readers::Event(place, event, file) => {
-                let change = writes(&Probes::Remove(List::All, *event).step(model));
-                let is_there = model.probes(*event).next().is_some();
-                let left = if is_there { "skip held 65536\n" } else { "skip held 65536 = ENODEV\n" };
-                (event_path(*place, *event, file.name()), change, is_there, left)
+                let change = Probes::Remove(List::All, *event);
+                let refused = change.apply(&mut model.clone()).is_err();
+                let left = if refused { "skip held 65536\n" } else { "skip held 65536 = ENODEV\n" };
+                (event_path(*place, *event, file.name()), change.step(model), refused, left)
             }
         };
+        let change = call(&change).unwrap_or_default();
         let errno = if refused { " = EBUSY" } else { "" };
-        let calls = format!("open held {file}\n{change}{errno}\n{left}");
-        format!("workload: calls, stdin: {calls:?}")
+        calls(&format!("open held {file}\n{change}{errno}\n{left}"))
     }
 }
 
@@ -195,14 +189,4 @@ impl Model {
 /// What is read from a file after the change.
 fn reads_again(held: Held) -> &'static str {
     if held == Held::Trace { "skip held 65536\n" } else { "" }
-}
-
-/// The calls that do what a step does that writes.
-fn writes(step: &str) -> String {
-    let Ok(Write { write, text, append, .. }) = serde_yaml::from_str(&format!("{{ {step} }}")) else {
-        return String::new();
-    };
-    let how = if append { "append" } else { "trunc" };
-    let text = if text.is_empty() { String::new() } else { format!("\nwrite to {text}\\n") };
-    format!("open to {} wronly {how}{text}", write.as_str())
 }
