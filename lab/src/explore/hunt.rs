@@ -357,11 +357,13 @@ fn offsets(prepared: &Prepared) -> Result<[u64; 2]> {
 fn known(kernel: &Kernel) -> Known {
     let has = |bug: &str| kernel.spec.bugs.contains_key(bug);
     Known {
+        arg0_leak: has("bugs/arg0-leak"),
         fprobe_errno: has("bugs/fprobe-exists"),
         fprobe_append: has("bugs/fprobe-append"),
         fprobe_command: has("bugs/fprobe-command"),
         uprobe_append: has("bugs/uprobe-append"),
         uprobe_removed: has("bugs/uprobe-removed"),
+        mod_leak: has("bugs/mod-command-leak"),
         mod_listed: has("bugs/mod-command-listed"),
         stack_command: has("bugs/stacktrace-command"),
         file_offset: has("bugs/uprobe-file-offset"),

@@ -173,6 +173,8 @@ pub(super) enum User {
 /// Known differences between a kernel and what it should do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Known {
+    /// A probe that is refused for its `$arg0` leaves memory behind (`bugs/arg0-leak`).
+    pub(super) arg0_leak: bool,
     /// EINVAL instead of the error of registering an fprobe event (`bugs/fprobe-exists`).
     pub(super) fprobe_errno: bool,
     /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
@@ -183,6 +185,8 @@ pub(super) struct Known {
     pub(super) uprobe_append: bool,
     /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).
     pub(super) uprobe_removed: bool,
+    /// A tracing instance keeps functions that wait for a module (`bugs/mod-command-leak`).
+    pub(super) mod_leak: bool,
     /// Commands are missing behind functions that wait for a module (`bugs/mod-command-listed`).
     pub(super) mod_listed: bool,
     /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).

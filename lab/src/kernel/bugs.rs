@@ -29,8 +29,11 @@ pub(super) fn add(spec: &mut KernelSpec, other: KernelSpec) -> Result<(), String
         // The reader of one file would have to follow a chain of them.
         return Err(format!("bugs_of names `{}`, which has `bugs_of` itself", other.name));
     }
+    if let Some(scenario) = spec.bugs_but.iter().find(|scenario| !other.bugs.contains_key(*scenario)) {
+        return Err(format!("bugs_but has `{scenario}`, which is not one of `bugs` of `{}`", other.name));
+    }
     spec.bugs_as_of = spec.bugs_as_of.or(other.bugs_as_of);
-    for (scenario, says) in other.bugs {
+    for (scenario, says) in other.bugs.into_iter().filter(|(scenario, _)| !spec.bugs_but.contains(scenario)) {
         if let Entry::Vacant(entry) = spec.bugs.entry(scenario) {
             spec.inherited_bugs.insert(entry.key().clone());
             entry.insert(says);
@@ -78,6 +81,8 @@ mod tests {
         write("a", "bugs_as_of: 6.12.7\nbugs: { bugs/one: says so, bugs/two: says so }");
         write("b", "bugs_of: a\nbugs: { bugs/two: differently, bugs/three: too }");
         write("c", "bugs_of: b");
+        write("e", "bugs_of: a\nbugs_but: [bugs/one]");
+        write("f", "bugs_of: a\nbugs_but: [bugs/three]");
         write("d", "bugs_of: ../a");
         let load = |name| KernelSpec::load(root.path(), name).map_err(|error| error.to_string());
         let loaded = load("b").unwrap();
@@ -91,5 +96,7 @@ mod tests {
         assert_eq!(loaded.files()[..2], ["b.yaml", "a.yaml"]);
         assert!(load("c").unwrap_err().contains("bugs_of names `b`, which has `bugs_of` itself"));
         assert!(load("d").unwrap_err().contains("../a"));
+        assert_eq!(load("e").unwrap().bugs.into_keys().collect::<Vec<_>>(), ["bugs/two"]);
+        assert!(load("f").unwrap_err().contains("`bugs/three`, which is not one of `bugs` of `a`"));
     }
 }

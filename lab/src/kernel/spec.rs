@@ -14,6 +14,7 @@
 //! bugs:                                 # optional: known failures, each with part of its text
 //!   bugs/watchpoint-length: "watched 12 13 14 15"
 //! bugs_of: "6.12"                       # optional: it also has the known bugs of this kernel
+//! bugs_but: [bugs/arg0-leak]            # optional: those of them that it does not have
 //! bugs_as_of: 6.12.107                  # optional: a later version may have fixed some
 //! ```
 //!
@@ -82,6 +83,9 @@ pub struct KernelSpec {
     /// A kernel whose known bugs it has, too; [`KernelSpec::load`] adds them to `bugs`.
     #[serde(default)]
     pub bugs_of: Option<String>,
+    /// Those of its bugs that this one does not have.
+    #[serde(default)]
+    pub bugs_but: BTreeSet<String>,
     /// Those of `bugs` that only the other kernel lists: it may run scenarios that the configuration of this
     /// one rules out.
     #[serde(skip)]

@@ -71,7 +71,9 @@ impl Family for Instances {
                     _ => false,
                 };
                 let mut files = model.files.iter().filter(|((_, place), _)| *place == Some(*name));
+                let waits = model.tracing.get(&Some(*name)).is_some_and(|at| at.awaits > 0);
                 model.has_instance(*name)
+                    && !(waits && model.facts.leaks && known.mod_leak)
                     && !files.any(|((event, _), file)| {
                         file.triggers.iter().any(|trigger| holds(*event, trigger.spec))
                     })

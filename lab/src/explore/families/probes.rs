@@ -95,7 +95,8 @@ impl Family for Probes {
                 // Only a kprobe waits for the module.
                 let waits = probe.kind.is_kprobe() || model.has(probe.function);
                 let misplaced = known.file_offset && probe.arguments == Arguments::File;
-                waits && !misplaced && !(lost && model.is_armed(event))
+                let leaks = model.facts.leaks && known.arg0_leak && probe.arguments == Arguments::Zeroth;
+                waits && !misplaced && !leaks && !(lost && model.is_armed(event))
             }
             // It is written as the place of a kprobe.
             Probes::RemoveAt(event, Function::Show)
