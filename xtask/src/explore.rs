@@ -44,6 +44,8 @@ const CORPUS: &str = "explore";
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
     cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
+    cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own
+  \
     cargo xtask lab explore --again                             what was found before, too\n  \
     cargo xtask lab explore --triage found/explore-1f0c2b7a.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
     Ctrl-C ends the search; what was found is kept.\n\n\
@@ -70,6 +72,9 @@ pub(crate) struct Explore {
     /// Measure which lines run, keep the sequences that reach new ones in the corpus, and change these further
     #[arg(long)]
     guided: bool,
+    /// Do not explore: drop the sequences of the corpus that reach no line that the others do not
+    #[arg(long, conflicts_with_all = ["sequences", "first", "again", "triage", "seed"])]
+    minimize_corpus: bool,
     /// Exit with 0 even if something was found, for what judges the results later
     #[arg(long)]
     exit_zero: bool,
@@ -105,7 +110,9 @@ impl Explore {
         }
         let directory = RunDirectory::create(&results, &[format!("explore-{}", self.kernel)])?;
         let seed = self.seed.unwrap_or_else(now_micros);
-        println!("exploring {} for {} min with seed {seed}", self.kernel, self.minutes);
+        if !self.minimize_corpus {
+            println!("exploring {} for {} min with seed {seed}", self.kernel, self.minutes);
+        }
         let limits = Limits {
             time: Duration::from_secs(self.minutes * 60),
             sequences: self.sequences,
@@ -136,6 +143,13 @@ impl Explore {
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
         let hunt = Hunt::new(&prepared, directory.path(), Some(Corpus::at(corpus)), (seed, limits), tell)?;
+        if self.minimize_corpus {
+            let (before, after) = hunt.minimize_corpus()?;
+            println!("{after} of {before} sequences in the corpus reach all lines that it reaches");
+            fs::remove_dir_all(directory.path())?;
+            interrupt::check()?;
+            return Ok(exit::SUCCESS);
+        }
         let again = if self.again { hunt.again()? } else { Vec::new() };
         let (findings, sequences) = hunt.run()?;
         let each = sequences as f64 / started.elapsed().as_secs_f64();
@@ -158,7 +172,12 @@ impl Explore {
         let scenarios = files.iter().map(load).collect::<Result<Vec<_>>>()?;
         let options = Options::new(root(), Selection::all(kernels, scenarios), results);
         let rounds = Rounds::Count(RUNS);
-        Ok(Options { kernel_tree: self.kernel_tree.clone(), rounds, coverage: self.guided, ..options })
+        Ok(Options {
+            kernel_tree: self.kernel_tree.clone(),
+            rounds,
+            coverage: self.guided || self.minimize_corpus,
+            ..options
+        })
     }
 
     fn prepare(&self, lab: &Lab, results: &Path) -> Result<Prepared> {

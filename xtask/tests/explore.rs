@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "only other tests run scenarios")]
 mod stage;
 
-use stage::{ONE_RUN, check, scratch, xtask};
+use stage::{ONE_RUN, check, said, scratch, xtask};
 use std::{fs, path::Path};
 
 #[test]
@@ -36,24 +36,37 @@ fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
 }
 
 #[test]
-fn what_was_found_runs_again() {
+fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
     let _alone = ONE_RUN.lock().unwrap();
     let directory = scratch();
     let corpus = directory.path().join("corpus");
-    let explore = |options: &[&str]| {
+    let explore = |options: &str| {
         let mut explore = xtask();
-        explore.args(["lab", "explore", "--sequences", "8", "--seed", "1", "--minutes", "20", "--jobs", "1"]);
-        explore.args(options).arg("--corpus").arg(&corpus);
+        explore.args(["lab", "explore", "--minutes", "20", "--jobs", "1", "--corpus"]).arg(&corpus);
+        explore.args(options.split(' '));
         explore.arg("--results").arg(directory.path().join("results"));
         explore
     };
     // All sequences reach new lines, since none ran before.
-    check(&mut explore(&["--guided"]), 0, &["; 0 found"]);
-    let kept: Vec<_> = corpus.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
-    assert_eq!(kept.len(), 12);
+    check(&mut explore("--sequences 8 --seed 1 --guided"), 0, &["; 0 found"]);
+    let kept = || corpus.read_dir().unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(kept().len(), 12);
+    // One does nothing but look, which each of the others does, too.
+    let nothing = "[\"Look\"]";
+    // By `sha256sum`.
+    let digest = "87247169e7843160afa15d1cae7c4abb68f7aba52c0d4b73ae34c3bbf6ae6764";
+    fs::write(corpus.join(format!("{digest}.json")), nothing).unwrap();
+    let output =
+        check(&mut explore("--minimize-corpus"), 0, &[" of 13 sequences in the corpus reach all lines"]);
+    let kept = kept();
+    assert!(
+        kept.len() > 1 && kept.iter().all(|file| fs::read_to_string(file).unwrap() != nothing),
+        "{kept:?}"
+    );
+    assert!(said(&output).contains(&format!("{} of 13", kept.len())));
     let found = corpus.join("found/6.12");
     fs::create_dir_all(&found).unwrap();
     fs::copy(&kept[0], found.join("explore-0a1b2c3d.json")).unwrap();
     let says = ["; 0 found", "explore-0a1b2c3d on 6.12  20 of 20"];
-    check(&mut explore(&["--again"]), 0, &says);
+    check(&mut explore("--sequences 8 --seed 1 --again"), 0, &says);
 }

@@ -53,6 +53,12 @@ impl Corpus {
         write(&self.directory, &digest(&text), text)
     }
 
+    /// Drops a sequence.
+    pub(super) fn remove(&self, sequence: &[Operation]) -> Result<()> {
+        let text = serde_json::to_vec(sequence)?;
+        Ok(fs::remove_file(self.directory.join(format!("{}.json", digest(&text))))?)
+    }
+
     /// Returns the names and operations of what was found on a kernel.
     pub(super) fn found(&self, kernel: &str) -> Result<Vec<(String, Vec<Operation>)>> {
         let found = files(&self.directory.join(FOUND).join(kernel))?.into_iter();

@@ -52,10 +52,8 @@ impl Guide {
     /// # Errors
     /// A file cannot be written.
     pub(super) fn add(&mut self, ran: &Ran, sequences: &[Vec<Operation>]) -> Result<()> {
-        let reached = self.reached.and(&ran.code);
-        let lines = self.source.lines_in(&reached).into_iter().filter(|reached| *reached).count();
-        let is_new = lines > self.lines;
-        (self.reached, self.lines) = (reached, lines);
+        let is_new = self.has_new(ran);
+        self.reach(ran);
         for sequence in sequences.iter().filter(|_| is_new) {
             if self.sequences.len() < SEQUENCES_MAX {
                 let sequence = renumbered(body(sequence), Sequence(0))?;
@@ -64,6 +62,22 @@ impl Guide {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a run reached lines that none before it did.
+    pub(super) fn has_new(&self, ran: &Ran) -> bool {
+        self.lines_with(ran).1 > self.lines
+    }
+
+    /// Adds what a run reached.
+    pub(super) fn reach(&mut self, ran: &Ran) {
+        (self.reached, self.lines) = self.lines_with(ran);
+    }
+
+    fn lines_with(&self, ran: &Ran) -> (Ranges, usize) {
+        let reached = self.reached.and(&ran.code);
+        let lines = self.source.lines_in(&reached).into_iter().filter(|reached| *reached).count();
+        (reached, lines)
     }
 
     /// Returns a sequence of the corpus, changed: an operation inserted, dropped or exchanged with another one,
@@ -114,7 +128,7 @@ pub(super) fn without_unknown(facts: Facts, operations: Vec<Operation>) -> Vec<O
 }
 
 /// The same operations with the names of another sequence.
-fn renumbered(operations: &[Operation], sequence: Sequence) -> Result<Vec<Operation>> {
+pub(super) fn renumbered(operations: &[Operation], sequence: Sequence) -> Result<Vec<Operation>> {
     let mut value = serde_json::to_value(operations)?;
     renumber(&mut value, sequence);
     Ok(serde_json::from_value(value)?)

@@ -34,7 +34,7 @@ use std::{
 };
 
 /// The number of sequences that share a machine. Each removes at its end what it has made, and looks.
-const BATCH: usize = 12;
+pub(super) const BATCH: usize = 12;
 
 /// The number of runs of the smallest scenario after which a failure that did not recur is given up.
 const ATTEMPTS: u32 = 3;
@@ -103,10 +103,10 @@ pub struct Hunt<'a, F> {
     directory: &'a Path,
     limits: Limits,
     /// Where findings are kept for the next search.
-    corpus: Option<Corpus>,
-    facts: Facts,
+    pub(super) corpus: Option<Corpus>,
+    pub(super) facts: Facts,
     chooser: Mutex<Chooser>,
-    guide: Option<Mutex<Guide>>,
+    pub(super) guide: Option<Mutex<Guide>>,
     sequences: AtomicU64,
     /// The names of what was seen so far.
     seen: Mutex<BTreeSet<String>>,
@@ -116,14 +116,14 @@ pub struct Hunt<'a, F> {
 }
 
 /// A run of operations.
-struct Run {
+pub(super) struct Run {
     result: ScenarioResult,
     /// A name for what is the same each time this happens; `None` if it passed.
     name: Option<String>,
     /// The number of operations that were begun.
     begun: usize,
     /// The code that ran, if that is measured.
-    code: Option<Ran>,
+    pub(super) code: Option<Ran>,
 }
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
@@ -193,19 +193,24 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Searches until a limit is reached or the lab is interrupted. Returns what was found, and the number of
     /// sequences.
     pub fn run(self) -> Result<(Vec<Finding>, u64)> {
+        self.on_all_machines(|| self.work())?;
+        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((findings, self.sequences.into_inner()))
+    }
+
+    /// Does some work on as many machines at once as are wanted.
+    pub(super) fn on_all_machines(&self, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.limits.jobs).map(|_| scope.spawn(|| self.work())).collect();
+            let workers: Vec<_> = (0..self.limits.jobs).map(|_| scope.spawn(&work)).collect();
             let ends = workers.into_iter().map(|worker| match worker.join() {
                 Ok(result) => result,
                 Err(_) => bail!("a worker panicked"),
             });
             ends.collect::<Vec<_>>().into_iter().collect::<Result<()>>()
-        })?;
-        let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((findings, self.sequences.into_inner()))
+        })
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let sequences = self.sequences.load(Ordering::Relaxed);
         self.started.elapsed() >= self.limits.time
             || self.limits.sequences.is_some_and(|most| sequences >= most)
@@ -224,11 +229,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
                 lock(guide).add(code, &batch)?;
             }
-            self.sequences.fetch_add(BATCH as u64, Ordering::Relaxed);
-            let (pairs, findings) = (lock(&self.chooser).pairs(), lock(&self.findings).len());
-            let sequences = self.sequences.load(Ordering::Relaxed);
-            let reached = self.guide.as_ref().map(|guide| lock(guide).numbers());
-            (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
+            self.count(BATCH);
             if interrupt::check().is_ok() && ran.name.is_some() {
                 self.pursue(&batch, &ran)?;
             }
@@ -236,8 +237,16 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         Ok(())
     }
 
+    /// Counts sequences that ran, and tells all numbers.
+    pub(super) fn count(&self, ran: usize) {
+        let sequences = self.sequences.fetch_add(ran as u64, Ordering::Relaxed) + ran as u64;
+        let (pairs, findings) = (lock(&self.chooser).pairs(), lock(&self.findings).len());
+        let reached = self.guide.as_ref().map(|guide| lock(guide).numbers());
+        (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
+    }
+
     /// Runs operations on a pristine machine. Removes the files.
-    fn once(&self, operations: &[Operation]) -> Result<Run> {
+    pub(super) fn once(&self, operations: &[Operation]) -> Result<Run> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
         let script = script("operations and what the model predicts", Model::new(self.facts), operations);
         let found = put(place.path(), "explored", &script.text)?;
@@ -390,6 +399,6 @@ fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {
     Ok(ScenarioFile { name: name.to_owned(), path })
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,13 +2,14 @@
 //!
 //! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
 //! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
-//! smaller that fail, and [`guide`] keeps those that reach new lines in the [`corpus`].
+//! smaller that fail, and [`guide`] keeps those that reach new lines in the [`corpus`], and [`fewer`] those that matter.
 
 mod choose;
 mod corpus;
 mod draw;
 mod event_file;
 mod families;
+mod fewer;
 mod filter;
 mod guide;
 mod hunt;
