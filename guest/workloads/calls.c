@@ -25,6 +25,7 @@
 
 #include "arguments.h"
 #include "calls.h"
+#include "echo.h"
 #include "pin.h"
 
 static const char usage[] =
@@ -153,39 +154,24 @@ static long call_write(char *arguments)
 	return write(fd, arguments, length);
 }
 
-static long echo(char *arguments, int flags)
+static long echo_to(char *arguments, int how)
 {
 	const char *path = word(&arguments);
 	size_t length = unescape(arguments);
-	ssize_t written = 0;
-	int fd, error = 0;
 
-	fd = open(path, O_WRONLY | O_CLOEXEC | flags);
-	if (fd == -1)
-		return -1;
 	arguments[length++] = '\n';
-	/* The filter files take a word at a time. */
-	for (; length; arguments += written, length -= written) {
-		written = write(fd, arguments, length);
-		if (written <= 0) {
-			error = errno;
-			break;
-		}
-	}
-	if (close(fd) == -1 && !error)
-		error = errno;
-	errno = error;
-	return error ? -1 : 0;
+	errno = echo(path, how, arguments, length);
+	return errno ? -1 : 0;
 }
 
 static long call_echo(char *arguments)
 {
-	return echo(arguments, O_TRUNC);
+	return echo_to(arguments, O_TRUNC);
 }
 
 static long call_append(char *arguments)
 {
-	return echo(arguments, O_APPEND);
+	return echo_to(arguments, O_APPEND);
 }
 
 static long call_fill(char *arguments)

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "echo.h"
+
 #define TRACING "/sys/kernel/tracing/"
 #define FAILSLAB "/sys/kernel/debug/failslab/"
 #define FAIL_PAGE_ALLOC "/sys/kernel/debug/fail_page_alloc/"
@@ -36,34 +38,9 @@ static void set(const char *path, const char *text)
 	close(fd);
 }
 
-/* Returns 0 or an errno. */
-static int echo(const char *path, int flags, const char *text)
-{
-	const char *rest = text;
-	ssize_t written = 0;
-	int error = 0;
-	int fd;
-
-	fd = open(path, flags);
-	if (fd == -1)
-		return errno;
-	/* The filter files take a word at a time. */
-	while (*rest) {
-		written = write(fd, rest, strlen(rest));
-		if (written <= 0) {
-			error = errno;
-			break;
-		}
-		rest += written;
-	}
-	if (close(fd) && !error)
-		error = errno;
-	return error;
-}
-
 int main(int argc, char **argv)
 {
-	int flags = O_WRONLY | O_TRUNC;
+	int how = O_TRUNC;
 	char path[4096], text[4096], left[16];
 	const char *file;
 	int failures = 0;
@@ -71,7 +48,7 @@ int main(int argc, char **argv)
 	ssize_t size;
 
 	if (argc > 1 && !strcmp(argv[1], "--append")) {
-		flags = O_WRONLY | O_APPEND;
+		how = O_APPEND;
 		argv++;
 		argc--;
 	}
@@ -97,7 +74,7 @@ int main(int argc, char **argv)
 		snprintf(left, sizeof(left), "%d", n);
 		if (pwrite(nth, left, strlen(left), 0) == -1)
 			err(EXIT_FAILURE, "arming the failure of an allocation");
-		error = echo(path, flags, text);
+		error = echo(path, how, text, strlen(text));
 		size = pread(nth, left, sizeof(left) - 1, 0);
 		if (size == -1)
 			err(EXIT_FAILURE, "/proc/thread-self/fail-nth");
@@ -110,7 +87,7 @@ int main(int argc, char **argv)
 		failures++;
 	}
 	if (n > ATTEMPTS_MAX)
-		error = echo(path, flags, text);
+		error = echo(path, how, text, strlen(text));
 	printf("%d attempts failed\n", failures);
 	if (error)
 		printf("fails with %s\n", strerrorname_np(error));
