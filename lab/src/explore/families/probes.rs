@@ -96,7 +96,8 @@ impl Family for Probes {
                 let waits = probe.kind.is_kprobe() || model.has(probe.function);
                 let misplaced = known.file_offset && probe.arguments == Arguments::File;
                 let leaks = model.facts.leaks && known.arg0_leak && probe.arguments == Arguments::Zeroth;
-                waits && !misplaced && !leaks && !(lost && model.is_armed(event))
+                let is_lost = lost && model.is_armed(event);
+                waits && !(misplaced || leaks || is_lost)
             }
             // It is written as the place of a kprobe.
             Probes::RemoveAt(event, Function::Show)

@@ -15,7 +15,7 @@ const TRIES: usize = 10;
 /// The file that keeps a copy of what it had when it was opened.
 const FILTER: &str = "set_ftrace_filter";
 
-/// Two operations that come to the same in either order, so that they must come to it at once, too.
+/// Two operations whose order makes no difference; doing them at once must make none either.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::explore) struct Together(pub(in crate::explore) Box<[Operation; 2]>);
 
@@ -100,7 +100,7 @@ mod tests {
     };
 
     #[test]
-    fn only_what_comes_to_the_same_in_either_order_is_done_at_once() {
+    fn only_what_may_come_in_either_order_is_done_at_once() {
         let sequence = Sequence(0);
         let event = Event::User(sequence, 0);
         let mut model = Model::new(Facts::default());
