@@ -33,7 +33,8 @@ pub(crate) struct Job {
 
 #[derive(Deserialize)]
 struct Strategy {
-    matrix: String,
+    /// An expression; of jobs that do not run here, also what it stands for.
+    matrix: serde_yaml::Value,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +101,8 @@ impl Runner {
             match &job.strategy {
                 None => self.job(&name, &name, &job),
                 Some(strategy) => {
-                    let matrix: Value = serde_json::from_str(&self.filled(&strategy.matrix)).unwrap();
+                    let matrix = strategy.matrix.as_str().unwrap();
+                    let matrix: Value = serde_json::from_str(&self.filled(matrix)).unwrap();
                     let entries = matrix["include"].as_array().unwrap();
                     assert!(!entries.is_empty(), "empty matrix");
                     for (number, entry) in entries.iter().enumerate() {
