@@ -384,6 +384,7 @@ fn known(kernel: &Kernel) -> Known {
         filter_reverted: has("bugs/filter-reverted"),
         names_unregistered: has("bugs/names-unregistered"),
         trigger_release: has("bugs/trigger-release"),
+        resize_errno: !is_since(kernel, "6.12"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),
     }
 }

@@ -157,7 +157,12 @@ impl Family for Readers {
             }
         };
         let change = call(&change).unwrap_or_default();
-        let errno = if refused { " = EBUSY" } else { "" };
+        let is_resize = matches!(self, Readers::Instance(_, _, Instances::Resize(..)));
+        let errno = match refused {
+            true if is_resize && model.facts.known.resize_errno => " = ENOMEM",
+            true => " = EBUSY",
+            false => "",
+        };
         calls(&format!("open held {file}\n{change}{errno}\n{left}"))
     }
 }
