@@ -44,8 +44,7 @@ const CORPUS: &str = "explore";
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
     cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
-    cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own
-  \
+    cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own\n  \
     cargo xtask lab explore --again                             what was found before, too\n  \
     cargo xtask lab explore --triage found/explore-1f0c2b7a.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
     Ctrl-C ends the search; what was found is kept.\n\n\

@@ -56,11 +56,8 @@ impl Chooser {
                 candidate(random, number, model, &families)
             })
         });
-        if let Some(mut operations) = changed {
-            let mut model = Model::new(self.facts);
-            operations.iter().for_each(|operation| _ = operation.apply(&mut model));
-            finish(&mut model, &mut operations);
-            return operations;
+        if let Some(operations) = changed {
+            return finished(self.facts, operations);
         }
         let mut model = Model::new(self.facts);
         let mut chosen = Vec::new();
@@ -108,8 +105,16 @@ pub(super) fn body(operations: &[Operation]) -> &[Operation] {
     body.strip_suffix(&[Operation::Workload(Workload)]).unwrap_or(body)
 }
 
+/// Returns a sequence with what ends it.
+pub(super) fn finished(facts: Facts, mut operations: Vec<Operation>) -> Vec<Operation> {
+    let mut model = Model::new(facts);
+    operations.iter().for_each(|operation| _ = operation.apply(&mut model));
+    finish(&mut model, &mut operations);
+    operations
+}
+
 /// Adds what ends a sequence: the workload, a look, the removal of what there is, and another look.
-pub(super) fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
+fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
     let work = Operation::Workload(Workload);
     let mut end = Vec::from_iter(work.is_known(model).then_some(work));
     end.push(Operation::Look);

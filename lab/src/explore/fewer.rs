@@ -1,12 +1,12 @@
 //! Fewer sequences of a corpus that reach the same lines.
 
 use super::{
-    choose::finish,
+    choose::finished,
     families::Operation,
     guide::{renumbered, without_unknown},
     hunt::{BATCH, Hunt, Told, lock},
     names::Sequence,
-    state::{Facts, Model},
+    state::Facts,
 };
 use anyhow::{Context, Result};
 use std::{iter, sync::Mutex};
@@ -30,9 +30,9 @@ impl<F: FnMut(Told<'_>) + Send> Hunt<'_, F> {
         let try_one = || -> Result<()> {
             let next = || lock(&groups).pop();
             for mut group in iter::from_fn(next).take_while(|_| !self.is_over()) {
-                let ran = self.once(&together(self.facts, &group)?)?;
+                let ran = self.once(&whole(self.facts, &group)?)?;
                 self.count(group.len());
-                // A machine that died does not tell.
+                // A machine that died reports none.
                 let Some(code) = ran.code else { continue };
                 let mut guide = lock(guide);
                 if !guide.has_new(&code) {
@@ -54,13 +54,10 @@ impl<F: FnMut(Told<'_>) + Send> Hunt<'_, F> {
 }
 
 /// Makes sequences of the corpus whole again, each with names of its own.
-fn together(facts: Facts, group: &Group) -> Result<Vec<Operation>> {
+fn whole(facts: Facts, group: &Group) -> Result<Vec<Operation>> {
     let whole = group.iter().zip(0..).map(|(sequence, number)| {
-        let mut operations = without_unknown(facts, renumbered(sequence, Sequence(number))?);
-        let mut model = Model::new(facts);
-        operations.iter().for_each(|operation| _ = operation.apply(&mut model));
-        finish(&mut model, &mut operations);
-        Ok(operations)
+        let known = without_unknown(facts, renumbered(sequence, Sequence(number))?);
+        Ok(finished(facts, known))
     });
     Ok(whole.collect::<Result<Vec<_>>>()?.concat())
 }

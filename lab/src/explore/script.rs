@@ -29,7 +29,7 @@ const LEAKS: [&str; 4] = [
     r#"sh: "sed -n 's/.* \\(.*\\)+0x.*/\\1/p' /sys/kernel/debug/kmemleak | head -n 12", stdout: { equal: "" }"#,
 ];
 
-/// How the kernel log tells that there is some, without saying which.
+/// The kind of the report in the kernel log, which does not say what leaked.
 pub(super) const LEAK: &str = "kmemleak";
 
 /// Writes a scenario of these operations.

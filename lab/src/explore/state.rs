@@ -209,7 +209,7 @@ pub(super) struct Known {
     pub(super) names_unregistered: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
     pub(super) trigger_release: bool,
-    /// Whatever keeps a buffer from being resized is told as ENOMEM: before 6.12 at the latest.
+    /// A buffer that cannot be resized is ENOMEM, whatever the reason: before 6.12 at the latest.
     pub(super) resize_errno: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
     pub(super) triggers_ignore_pids: bool,
