@@ -39,10 +39,13 @@ mod terminal;
 mod trace;
 mod vectored;
 
-use rustix::system::{RebootCommand, reboot};
+use rustix::{
+    process::{Signal, getppid, kill_process},
+    system::{RebootCommand, reboot},
+};
 use std::{
     ffi::{CStr, c_char, c_int},
-    io, process,
+    fs, io, process,
 };
 
 /// The function that the C library calls.
@@ -86,9 +89,20 @@ fn start(init: bool) -> io::Result<serve::Server> {
     let port = port::Port::open()?;
     if !init {
         mounts::mount_in_a_tree();
+        stop_guest_agent()?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     }
     serve::Server::new(port)
+}
+
+/// Stops QEMU's guest agent, if it started this process: vmtest asks it every few seconds whether this
+/// process runs, and its answers would be writes in the scenario's trace.
+fn stop_guest_agent() -> io::Result<()> {
+    let Some(parent) = getppid() else { return Ok(()) };
+    if fs::read_to_string(format!("/proc/{}/comm", parent.as_raw_nonzero()))?.trim_end() == "qemu-ga" {
+        kill_process(parent, Signal::STOP)?;
+    }
+    Ok(())
 }
 
 /// Syncs and powers the machine off. Returns only on failure.
