@@ -2,11 +2,11 @@
 
 use crate::{complete, exit, results, root, setup::Setup};
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Corpus, Finding, Hunt, Limits, Told, Tried, default_jobs, mail},
+    explore::{Corpus, Finding, Hunt, Limits, Told, Tried, areas, default_jobs, mail},
     host::{interrupt, prerequisites::Need},
     kernel::DEFAULT,
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
@@ -31,8 +31,8 @@ const CORPUS: &str = "explore";
 ///
 /// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, synthetic
 /// events, filters, triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter;
-/// hooks, also by IPMODIFY and direct calls; the function tracer; static keys; modules and CPUs that come and go. A
-/// model predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and
+/// hooks, also by IPMODIFY and direct calls; a livepatch; the function tracer; static keys; modules and CPUs that
+/// come and go. A model predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and
 /// recorded, and the text of the probed functions. Twelve sequences share a machine; each removes what it made, and
 /// must find everything as it was before.
 ///
@@ -44,6 +44,7 @@ const CORPUS: &str = "explore";
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
     cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
+    cargo xtask lab explore --area hooks --area livepatch       only hooks, a livepatch, probes and their events\n  \
     cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own\n  \
     cargo xtask lab explore --again                             what was found before, too\n  \
     cargo xtask lab explore --triage found/explore-1f0c2b7a.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
@@ -59,6 +60,9 @@ pub(crate) struct Explore {
     /// Run each finding on this kernel, too (repeatable)
     #[arg(long, value_name = "NAME", add = complete::kernels())]
     also: Vec<String>,
+    /// Make operations of this family only, besides those of probes and events, which all sequences have (repeatable)
+    #[arg(long, value_name = "FAMILY", value_parser = PossibleValuesParser::new(areas()), conflicts_with = "triage")]
+    area: Vec<String>,
     /// Stop after this many minutes
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
@@ -142,9 +146,12 @@ impl Explore {
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
         let hunt = Hunt::new(&prepared, directory.path(), Some(Corpus::at(corpus)), (seed, limits), tell)?;
+        hunt.confine(&self.area);
         if self.minimize_corpus {
             let (before, after) = hunt.minimize_corpus()?;
-            println!("{after} of {before} sequences in the corpus reach all lines that it reaches");
+            println!(
+                "kept {after} of {before} sequences in the corpus: each of the others reached no new line"
+            );
             fs::remove_dir_all(directory.path())?;
             interrupt::check()?;
             return Ok(exit::SUCCESS);

@@ -23,10 +23,17 @@ const CANDIDATES: usize = 6;
 /// How often a look is drawn, in relation to the weights of the families.
 const LOOKS: usize = 1;
 
+/// Returns the names of the families of operations that a search can be confined to.
+pub fn areas() -> impl Iterator<Item = String> {
+    ROWS.iter().filter(|row| !row.always).map(|row| row.name.to_lowercase())
+}
+
 /// Makes sequences.
 pub(super) struct Chooser {
     random: Rng,
     facts: Facts,
+    /// The families that all sequences draw from; if there are none, each draws from some.
+    areas: Vec<String>,
     /// How often an operation was chosen in a state, by the hash of both.
     tried: HashMap<u64, u32>,
     sequences: u16,
@@ -35,7 +42,13 @@ pub(super) struct Chooser {
 impl Chooser {
     /// `seed` determines all sequences.
     pub(super) fn new(seed: u64, facts: Facts) -> Chooser {
-        Chooser { random: Rng::with_seed(seed), facts, tried: HashMap::new(), sequences: 0 }
+        let random = Rng::with_seed(seed);
+        Chooser { random, facts, areas: Vec::new(), tried: HashMap::new(), sequences: 0 }
+    }
+
+    /// New sequences draw from these of [`areas`] only, if there are any.
+    pub(super) fn confine(&mut self, areas: &[String]) {
+        self.areas = areas.to_vec();
     }
 
     /// Returns the number of different pairs of a state and an operation so far.
@@ -78,12 +91,16 @@ impl Chooser {
         chosen
     }
 
-    /// The families that a sequence draws from, each as often as its weight; `None` is a look. Some are left
-    /// out, others in each sequence, so that the rest meet more often.
+    /// The families that a sequence draws from, each as often as its weight; `None` is a look. Unless it is confined,
+    /// some are left out, others in each sequence, so that the rest meet more often.
     fn families(&mut self) -> Vec<Option<&'static Row>> {
         let mut families: Vec<_> = iter::repeat_n(None, LOOKS).collect();
         for row in ROWS {
-            if row.always || self.random.u8(..5) < 2 {
+            let is_drawn = match &self.areas[..] {
+                [] => self.random.u8(..5) < 2,
+                areas => areas.iter().any(|area| area.eq_ignore_ascii_case(row.name)),
+            };
+            if row.always || is_drawn {
                 families.extend(iter::repeat_n(Some(row), row.weight));
             }
         }
@@ -91,9 +108,14 @@ impl Chooser {
     }
 }
 
-fn candidate(random: &mut Rng, sequence: Sequence, model: &Model, families: &[Option<&Row>]) -> Operation {
+fn candidate(
+    random: &mut Rng,
+    sequence: Sequence,
+    model: &Model,
+    families: &[Option<&'static Row>],
+) -> Operation {
     let family = families[random.usize(..families.len())];
-    family.map_or(Operation::Look, |row| (row.draw)(&mut Draw { random, sequence, model }))
+    family.map_or(Operation::Look, |row| (row.draw)(&mut Draw { random, sequence, model, families }))
 }
 
 /// Returns a sequence without its end, which begins with the last but one look and the workload before it.
@@ -144,6 +166,28 @@ mod tests {
         };
         assert_eq!(all(1), all(1));
         assert_ne!(all(1), all(2));
+    }
+
+    #[test]
+    fn a_confined_search_has_no_operation_of_another_family() {
+        let mut chooser = Chooser::new(5, Facts::default());
+        chooser.confine(&["hooks".to_owned(), "together".to_owned()]);
+        let sequences: Vec<_> = (0..50).flat_map(|_| chooser.sequence(None)).collect();
+        let is_allowed = |operation: &Operation| {
+            matches!(
+                operation,
+                Operation::Hooks(_)
+                    | Operation::Probes(_)
+                    | Operation::Events(_)
+                    | Operation::Workload(_)
+                    | Operation::Look
+            )
+        };
+        let parts = || sequences.iter().flat_map(Operation::parts);
+        assert!(parts().all(is_allowed), "{:?}", parts().find(|operation| !is_allowed(operation)));
+        let has = |is: fn(&Operation) -> bool| sequences.iter().any(is);
+        assert!(has(|operation| matches!(operation, Operation::Hooks(_))));
+        assert!(has(|operation| matches!(operation, Operation::Together(_))));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Random choices within a sequence.
 
 use super::{
+    families::Row,
     names::{Event, FUNCTIONS, Function, Named, Place, Sequence},
     state::Model,
 };
@@ -16,6 +17,8 @@ pub(super) struct Draw<'a> {
     pub(super) random: &'a mut Rng,
     pub(super) sequence: Sequence,
     pub(super) model: &'a Model,
+    /// The families that the sequence draws from.
+    pub(super) families: &'a [Option<&'static Row>],
 }
 
 impl Draw<'_> {

@@ -152,6 +152,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             word: word(prepared)?,
             files_end: is_since(kernel, "6.11"),
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
+            livepatch: has("LIVEPATCH"),
             maps: is_since(kernel, "6.10"),
             faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
             leaks: has("DEBUG_KMEMLEAK"),
@@ -176,6 +177,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             tell: Mutex::new(tell),
             started: Instant::now(),
         })
+    }
+
+    /// Confines new sequences to these of [`super::areas`], if there are any.
+    pub fn confine(&self, areas: &[String]) {
+        lock(&self.chooser).confine(areas);
     }
 
     /// Writes scenarios of what earlier searches found on this kernel, with what the model predicts today. Returns

@@ -23,7 +23,7 @@ mod signature;
 mod state;
 mod triage;
 
-pub use choose::OPERATIONS;
+pub use choose::{OPERATIONS, areas};
 pub use corpus::Corpus;
 pub use hunt::{Finding, Hunt, Limits, Told, default_jobs};
 pub use triage::{Tried, mail};

@@ -146,6 +146,7 @@ mod tests {
             has_text: true,
             files_end: true,
             direct: true,
+            livepatch: true,
             maps: true,
             user_events: true,
             tprobes: true,

@@ -238,6 +238,8 @@ pub(super) struct Facts {
     pub(super) files_end: bool,
     /// Whether the kernel has direct calls.
     pub(super) direct: bool,
+    /// Whether the kernel has livepatches.
+    pub(super) livepatch: bool,
     /// Whether buffers can be mapped: since 6.10.
     pub(super) maps: bool,
     /// Whether allocations can be made to fail.
@@ -269,6 +271,8 @@ pub(super) struct Model {
     pub(super) order: Vec<User>,
     /// Static keys and their module.
     pub(super) keys: Keys,
+    /// Whether the livepatch is loaded.
+    pub(super) livepatched: bool,
     /// Whether all kprobes are disarmed.
     pub(super) disarmed: bool,
     /// Whether ftrace is off.
@@ -299,6 +303,7 @@ impl Model {
             commands: BTreeMap::new(),
             order: Vec::new(),
             keys: Keys::default(),
+            livepatched: false,
             disarmed: false,
             ftrace_off: false,
             cpu_off: false,

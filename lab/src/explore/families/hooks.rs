@@ -123,7 +123,7 @@ impl Family for Hooks {
             if way == Way::Ipmodify && functions.is_empty() {
                 return Err("EINVAL");
             }
-            if model.is_refused((*name, way), &functions) {
+            if model.is_refused((Some(*name), way), &functions) {
                 return Err("EBUSY");
             }
             model.hooks.insert(*name, Hook { way, registered: true, functions, hits: Aside(0) });
@@ -146,7 +146,7 @@ impl Family for Hooks {
             HookChange::Disable => false,
             _ => hook.registered,
         };
-        if registered && model.is_refused((*name, hook.way), &wanted) {
+        if registered && model.is_refused((Some(*name), hook.way), &wanted) {
             return Err("EBUSY");
         }
         model.hooks.insert(*name, Hook { registered, functions: wanted, ..hook });
@@ -184,12 +184,17 @@ impl Family for Hooks {
 }
 
 impl Model {
-    /// Returns whether another registered ftrace_ops keeps one of this way from one of the functions.
-    fn is_refused(&self, (name, way): (Named, Way), functions: &BTreeSet<Function>) -> bool {
-        let others = self.hooks.iter().filter(|(other, _)| **other != name);
-        others
-            .map(|(_, hook)| hook)
-            .any(|hook| hook.registered && hook.way.excludes(way) && !hook.functions.is_disjoint(functions))
+    /// Returns whether another registered ftrace_ops keeps that of a hook, or that of the livepatch, from one of the
+    /// functions.
+    pub(super) fn is_refused(
+        &self,
+        (name, way): (Option<Named>, Way),
+        functions: &BTreeSet<Function>,
+    ) -> bool {
+        let others = self.hooks.iter().filter(|(other, _)| Some(**other) != name);
+        let mut hooks = others.map(|(_, hook)| hook).filter(|hook| hook.registered);
+        hooks.any(|hook| hook.way.excludes(way) && !hook.functions.is_disjoint(functions))
+            || way.excludes(Way::Ipmodify) && functions.iter().any(|function| self.is_livepatched(*function))
     }
 
     /// Returns whether one of the functions has a direct call.

@@ -107,8 +107,11 @@ impl Family for KeyChange {
             KeyChange::Load(true) => format!("load: {MODULE}"),
             KeyChange::Load(false) => format!("unload: {MODULE}"),
             KeyChange::Show => {
-                let paths = format!("counted {}\n", u8::from(model.keys.counted > 0));
-                format!("read: /sys/kernel/debug/statickeys/paths, text: {paths:?}")
+                let text = match model.is_livepatched(Function::Show) {
+                    true => "{ equal: \"\" }".to_owned(),
+                    false => format!("\"counted {}\\n\"", u8::from(model.keys.counted > 0)),
+                };
+                format!("read: /sys/kernel/debug/statickeys/paths, text: {text}")
             }
             KeyChange::Count(on) => write(CONTROL, if on { "counted inc" } else { "counted dec" }, false),
             KeyChange::Enable(on) => write(CONTROL, if on { "true enable" } else { "true disable" }, false),

@@ -8,6 +8,7 @@ pub(super) mod hooks;
 mod instances;
 pub(super) mod keys;
 mod lanes;
+mod livepatches;
 mod pids;
 pub(super) mod probes;
 pub(super) mod readers;
@@ -25,8 +26,8 @@ use std::slice;
 
 pub(super) use self::{
     commands::Commands, cpus::Cpus, events::Events, functions::Functions, hooks::Hooks, instances::Instances,
-    keys::KeyChange, lanes::Lane, pids::Pids, probes::Probes, readers::Readers, switches::Switches,
-    together::Together, triggers::Triggers, workload::Workload,
+    keys::KeyChange, lanes::Lane, livepatches::Livepatch, pids::Pids, probes::Probes, readers::Readers,
+    switches::Switches, together::Together, triggers::Triggers, workload::Workload,
 };
 
 /// Operations that belong together.
@@ -54,6 +55,11 @@ pub(super) trait Family: Sized {
     /// Returns the step that does it in this state, without its errno.
     fn step(&self, model: &Model) -> String;
 
+    /// Returns the steps that it takes after this one.
+    fn further_steps(&self, _model: &Model) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the steps that compare what the kernel shows with the model.
     fn look(_model: &Model) -> Vec<String> {
         Vec::new()
@@ -67,6 +73,8 @@ pub(super) trait Family: Sized {
 
 /// A family's row in the table.
 pub(super) struct Row {
+    /// Its name.
+    pub(super) name: &'static str,
     /// See [`Family::WEIGHT`].
     pub(super) weight: usize,
     /// See [`Family::ALWAYS`].
@@ -121,7 +129,9 @@ macro_rules! families {
             /// Returns the steps that do it in this state, without an errno.
             pub(super) fn steps(&self, model: &Model) -> Vec<String> {
                 match self {
-                    $(Operation::$family(operation) => vec![operation.step(model)],)*
+                    $(Operation::$family(operation) => {
+                        [vec![operation.step(model)], operation.further_steps(model)].concat()
+                    })*
                     Operation::Look => ROWS.iter().flat_map(|row| (row.look)(model)).collect(),
                 }
             }
@@ -129,6 +139,7 @@ macro_rules! families {
 
         /// All families, in an order in which what they made can be removed.
         pub(super) const ROWS: &[Row] = &[$(Row {
+            name: stringify!($family),
             weight: <$operation>::WEIGHT,
             always: <$operation>::ALWAYS,
             draw: |draw| Operation::$family(<$operation>::draw(draw)),
@@ -153,6 +164,8 @@ families! {
     Pids(Pids),
     /// Hooks.
     Hooks(Hooks),
+    /// A livepatch.
+    Livepatch(Livepatch),
     /// Triggers of events.
     Triggers(Triggers),
     /// Events enabled, disabled and filtered.

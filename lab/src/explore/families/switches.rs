@@ -29,6 +29,7 @@ impl Family for Switches {
         match self {
             Switches::Kprobes(on) => model.disarmed = !on,
             Switches::Ftrace(false) if model.facts.ftrace_stays => return Err("EOPNOTSUPP"),
+            Switches::Ftrace(false) if model.livepatched => return Err("EBUSY"),
             Switches::Ftrace(on) => model.ftrace_off = !on,
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Two operations at the same moment, each on a CPU of its own.
 
-use super::{Family, Operation, ROWS};
+use super::{Family, Operation};
 use crate::explore::{
     draw::Draw,
     names::{call, calls},
@@ -59,7 +59,11 @@ impl Family for Together {
 /// Draws an operation, again and again until it is a call.
 fn one(draw: &mut Draw<'_>) -> Operation {
     let model = draw.model;
-    let mut drawn = iter::repeat_with(|| (ROWS[draw.random.usize(..ROWS.len())].draw)(draw)).take(TRIES);
+    let any = |draw: &mut Draw<'_>| {
+        let family = draw.one(draw.families);
+        family.map_or(Operation::Look, |row| (row.draw)(draw))
+    };
+    let mut drawn = iter::repeat_with(|| any(draw)).take(TRIES);
     let is_call = |operation: &Operation| operation.is_known(model) && call_of(operation, model).is_some();
     drawn.find(is_call).unwrap_or(Operation::Look)
 }

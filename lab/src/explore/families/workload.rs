@@ -3,6 +3,7 @@
 use super::{
     Family,
     commands::Command,
+    livepatches,
     triggers::{Action, Spec},
 };
 use crate::explore::{
@@ -48,8 +49,10 @@ impl Family for Workload {
         Ok(())
     }
 
-    fn step(&self, _: &Model) -> String {
-        format!("workload: {WORKLOAD}, stdout: {{ ends_with: read 7 }}")
+    fn step(&self, model: &Model) -> String {
+        let written = WRITTEN.iter().sum();
+        let read: u64 = if model.is_livepatched(Function::Read) { livepatches::VALUE } else { written };
+        format!("workload: {WORKLOAD}, stdout: {{ ends_with: read {read} }}")
     }
 
     fn look(model: &Model) -> Vec<String> {
@@ -114,7 +117,8 @@ impl Model {
                 && !line.is_lost
                 && self.is_armed(line.event)
         };
-        ((hooks.count() + users.count()) as u64, self.lines.iter().any(probed))
+        let livepatches = usize::from(self.is_livepatched(function));
+        ((hooks.count() + users.count() + livepatches) as u64, self.lines.iter().any(probed))
     }
 
     /// A call: kprobes, the last one first, then ftrace_ops, the last one first.
