@@ -32,9 +32,9 @@ const CORPUS: &str = "explore";
 /// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, synthetic
 /// events, filters, triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter;
 /// hooks, also by IPMODIFY and direct calls; a livepatch; the function tracer; static keys; modules and CPUs that
-/// come and go. A model predicts the errno of each, and all that the kernel must show afterwards: what is listed, counted and
-/// recorded, and the text of the probed functions. Twelve sequences share a machine; each removes what it made, and
-/// must find everything as it was before.
+/// come and go. A model predicts the errno of each, and all that the kernel must show afterwards: what is listed,
+/// counted and recorded, and the text of the probed functions. Twelve sequences share a machine; each removes what it
+/// made, and must find everything as it was before.
 ///
 /// What contradicts the model is minimized, and becomes a scenario in results/<time>-explore-<kernel>/found/,
 /// with its reproducer beside the results of its runs.
@@ -76,7 +76,7 @@ pub(crate) struct Explore {
     #[arg(long)]
     guided: bool,
     /// Do not explore: drop the sequences of the corpus that reach no line that the others do not
-    #[arg(long, conflicts_with_all = ["sequences", "first", "again", "triage", "seed"])]
+    #[arg(long, conflicts_with_all = ["sequences", "first", "again", "triage", "seed", "area"])]
     minimize_corpus: bool,
     /// Exit with 0 even if something was found, for what judges the results later
     #[arg(long)]

@@ -114,8 +114,7 @@ fn candidate(
     model: &Model,
     families: &[Option<&'static Row>],
 ) -> Operation {
-    let family = families[random.usize(..families.len())];
-    family.map_or(Operation::Look, |row| (row.draw)(&mut Draw { random, sequence, model, families }))
+    Draw { random, sequence, model, families }.operation()
 }
 
 /// Returns a sequence without its end, which begins with the last but one look and the workload before it.

@@ -1,7 +1,7 @@
 //! Random choices within a sequence.
 
 use super::{
-    families::Row,
+    families::{Operation, Row},
     names::{Event, FUNCTIONS, Function, Named, Place, Sequence},
     state::Model,
 };
@@ -25,6 +25,12 @@ impl Draw<'_> {
     /// One of several.
     pub(super) fn one<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.random.usize(..all.len())]
+    }
+
+    /// An operation of one of the families, or a look.
+    pub(super) fn operation(&mut self) -> Operation {
+        let family = self.one(self.families);
+        family.map_or(Operation::Look, |row| (row.draw)(self))
     }
 
     /// True twice as often as false, so that there is something to undo.

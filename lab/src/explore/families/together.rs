@@ -59,11 +59,7 @@ impl Family for Together {
 /// Draws an operation, again and again until it is a call.
 fn one(draw: &mut Draw<'_>) -> Operation {
     let model = draw.model;
-    let any = |draw: &mut Draw<'_>| {
-        let family = draw.one(draw.families);
-        family.map_or(Operation::Look, |row| (row.draw)(draw))
-    };
-    let mut drawn = iter::repeat_with(|| any(draw)).take(TRIES);
+    let mut drawn = iter::repeat_with(|| draw.operation()).take(TRIES);
     let is_call = |operation: &Operation| operation.is_known(model) && call_of(operation, model).is_some();
     drawn.find(is_call).unwrap_or(Operation::Look)
 }
