@@ -67,7 +67,8 @@ static void __exit ipmodify_exit(void)
 {
 	if (is_registered)
 		unregister_ftrace_function(&ops);
-	ftrace_free_filter(&ops);
+	/* Frees the filter; 5.10 does not export ftrace_free_filter(). */
+	ftrace_set_filter(&ops, NULL, 0, 1);
 }
 
 module_init(ipmodify_init);

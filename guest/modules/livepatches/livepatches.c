@@ -2,7 +2,7 @@
 /*
  * A livepatch: reading an eventfd returns 1000 and leaves its counter alone,
  * and the file paths of the module statickeys is empty. That module may be
- * loaded before or after this one.
+ * loaded before or after this one. A kernel without livepatches refuses it.
  */
 #include <linux/errno.h>
 #include <linux/fs.h>
@@ -10,6 +10,8 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/uio.h>
+
+#ifdef CONFIG_LIVEPATCH
 
 #define READ_VALUE 1000
 
@@ -53,6 +55,15 @@ static int __init livepatches_init(void)
 {
 	return klp_enable_patch(&patch);
 }
+
+#else
+
+static int __init livepatches_init(void)
+{
+	return -EOPNOTSUPP;
+}
+
+#endif
 
 /* It can be unloaded once it has been disabled. */
 static void __exit livepatches_exit(void)
