@@ -2,11 +2,11 @@
 
 use super::{
     families::{Functions, Operation},
-    names::{FUNCTIONS, Function, LANE, PROGRAM},
+    names::{Event, FUNCTIONS, Function, LANE, PROGRAM},
     state::{Errno, Facts, Known, Model},
 };
 use crate::scenario::Write;
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// A scenario, and the operation of each of its steps.
 #[derive(Clone, Debug)]
@@ -99,8 +99,9 @@ fn failing(step: &str, errno: Option<Errno>, known: Known) -> Option<String> {
 /// What the whole trace of the top level must hold.
 fn expectations(model: &Model, operations: &[Operation]) -> String {
     let mut text = String::new();
+    let name = |event: &Event| event.to_string().replace('/', ":");
     for (event, values) in &*model.recorded {
-        let name = event.to_string().replace('/', ":");
+        let name = name(event);
         let count = values.len();
         let _ = writeln!(text, "  - {{ count: {{ event: {name:?}, is: {count} }} }}");
         let values: Option<Vec<String>> =
@@ -110,6 +111,7 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
             let _ = writeln!(text, "  - {{ values: {{ event: {name:?}, field: value, equal: [{equal}] }} }}");
         }
     }
+    text += &in_order(&model.moments, name);
     let traces = operations
         .iter()
         .flat_map(Operation::parts)
@@ -126,14 +128,46 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
     text
 }
 
+/// In which order the events come: each sequence has one of each moment, and all are in one of the sequences.
+fn in_order(moments: &[BTreeSet<Event>], name: impl Fn(&Event) -> String) -> String {
+    let moments: Vec<Vec<&Event>> =
+        moments.iter().filter(|moment| !moment.is_empty()).map(|moment| moment.iter().collect()).collect();
+    let most = moments.iter().map(Vec::len).max().filter(|_| moments.len() > 1).unwrap_or_default();
+    let one = |number| {
+        let events =
+            moments.iter().map(|moment| format!("{{ event: {:?} }}", name(moment[number % moment.len()])));
+        format!("  - {{ sequence: [{}] }}\n", events.collect::<Vec<_>>().join(", "))
+    };
+    (0..most).map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        explore::choose::Chooser,
+        explore::{choose::Chooser, names::Sequence},
         scenario::{Scenario, Step},
     };
     use std::path::Path;
+
+    #[test]
+    fn what_comes_at_one_moment_comes_in_any_order() {
+        let [first, second, third] = [0, 1, 2].map(|number| Event::Probes(Sequence(0), number));
+        let check = |moments: &[&[Event]], expect: &[&[Event]]| {
+            let moments: Vec<BTreeSet<Event>> =
+                moments.iter().map(|moment| moment.iter().copied().collect()).collect();
+            let lines = expect.iter().map(|events| {
+                let events: Vec<String> =
+                    events.iter().map(|event| format!("{{ event: \"{event}\" }}")).collect();
+                format!("  - {{ sequence: [{}] }}\n", events.join(", "))
+            });
+            assert_eq!(in_order(&moments, Event::to_string), lines.collect::<String>());
+        };
+        check(&[], &[]);
+        check(&[&[], &[first, second]], &[]);
+        check(&[&[first], &[], &[second], &[first]], &[&[first, second, first]]);
+        check(&[&[first, second], &[third]], &[&[first, third], &[second, third]]);
+    }
 
     #[test]
     fn every_sequence_is_a_scenario() {

@@ -285,6 +285,9 @@ pub(super) struct Model {
     pub(super) facts: Aside<Facts>,
     /// The values in the whole trace of the top level, by event; `None` where an event had no `value`.
     pub(super) recorded: Aside<BTreeMap<Event, Vec<Option<u64>>>>,
+    /// The events in the whole trace of the top level, at each moment at which something may be recorded. In which
+    /// order those of one moment come depends on the kernel.
+    pub(super) moments: Aside<Vec<BTreeSet<Event>>>,
     /// The calls in the whole trace of the top level.
     pub(super) traced: Aside<BTreeMap<Function, u64>>,
     /// The stacks in the whole trace of the top level.
@@ -310,6 +313,7 @@ impl Model {
             has_lane: Aside(false),
             facts: Aside(facts),
             recorded: Aside(own.into_iter().map(|event| (event, Vec::new())).collect()),
+            moments: Aside::default(),
             traced: Aside::default(),
             stacked: Aside::default(),
         }

@@ -14,6 +14,7 @@ use crate::explore::{
     state::{Errno, Line, Model, User},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Runs the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,6 +38,7 @@ impl Family for Workload {
         triggers.for_each(|trigger| *trigger.seen = 0);
         model.enter(Function::Main, 0);
         model.enter(Function::Open, 0);
+        model.moment();
         model.event_everywhere(Event::Syscall, 0);
         model.leave(Function::Open);
         for value in WRITTEN {
@@ -121,8 +123,14 @@ impl Model {
         ((hooks.count() + users.count() + livepatches) as u64, self.lines.iter().any(probed))
     }
 
+    /// What is recorded from now on comes after all that was.
+    fn moment(&mut self) {
+        self.moments.push(BTreeSet::new());
+    }
+
     /// A call: kprobes, the last one first, then ftrace_ops, the last one first.
     pub(super) fn enter(&mut self, function: Function, written: u64) {
+        self.moment();
         if function.is_user() {
             return self.breakpoint(function, Kind::Uprobe);
         }
@@ -151,6 +159,7 @@ impl Model {
 
     /// The return: return probes, the first one first.
     pub(super) fn leave(&mut self, function: Function) {
+        self.moment();
         if function.is_user() {
             return self.breakpoint(function, Kind::Uretprobe);
         }
@@ -250,6 +259,7 @@ impl Model {
         *buffer.entries += u64::from(is_recorded) + u64::from(stacks && buffer.records);
         if is_recorded && place.is_none() {
             self.recorded.entry(event).or_default().push(has_value.then_some(value));
+            self.moments.last_mut().into_iter().for_each(|moment| _ = moment.insert(event));
         }
     }
 
