@@ -87,6 +87,10 @@ pub(crate) struct Explore {
     /// Directory of the corpus: sequences that reached new lines, and what was found [default: explore in the cache]
     #[arg(long, value_name = "DIR")]
     corpus: Option<PathBuf>,
+    /// Explore on one CPU that counts time in instructions of 2^N ns each, which interrupts come between at other
+    /// moments
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10), conflicts_with = "triage")]
+    icount: Option<u8>,
     /// Make the sequences of this seed [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -145,7 +149,13 @@ impl Explore {
             }
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
-        let hunt = Hunt::new(&prepared, directory.path(), Some(Corpus::at(corpus)), (seed, limits), tell)?;
+        let hunt = Hunt::new(
+            &prepared,
+            directory.path(),
+            Some(Corpus::at(corpus)),
+            (seed, self.icount, limits),
+            tell,
+        )?;
         hunt.confine(&self.area);
         if self.minimize_corpus {
             let (before, after) = hunt.minimize_corpus()?;

@@ -27,10 +27,10 @@ pub fn explore(lab: &Lab) -> Result<Figures> {
     let limits =
         |sequences| Limits { time: LONGEST, sequences: Some(sequences), first: false, jobs: default_jobs() };
     // Makes the snapshots.
-    Hunt::new(&prepared, place.path(), None, (1, limits(1)), |_| {})?.run()?;
+    Hunt::new(&prepared, place.path(), None, (1, None, limits(1)), |_| {})?.run()?;
     let started = Instant::now();
     let (findings, sequences) =
-        Hunt::new(&prepared, place.path(), None, (2, limits(SEQUENCES)), |_| {})?.run()?;
+        Hunt::new(&prepared, place.path(), None, (2, None, limits(SEQUENCES)), |_| {})?.run()?;
     let seconds = started.elapsed().as_secs_f64();
     let figures = [
         ("sequences_per_second", sequences as f64 / seconds),

@@ -128,12 +128,12 @@ pub(super) struct Run {
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// A search on the first of the prepared kernels. What it finds is kept in `corpus`; if coverage is measured, it
-    /// changes the sequences there, and adds those that reach new lines.
+    /// changes the sequences there, and adds those that reach new lines. See the scenario's key for `icount`.
     pub fn new(
         prepared: &'a Prepared,
         directory: &'a Path,
         corpus: Option<Corpus>,
-        (seed, limits): (u64, Limits),
+        (seed, icount, limits): (u64, Option<u8>, Limits),
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
@@ -153,6 +153,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             files_end: is_since(kernel, "6.11"),
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
             livepatch: has("LIVEPATCH"),
+            icount,
             maps: is_since(kernel, "6.10"),
             faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
             leaks: has("DEBUG_KMEMLEAK"),

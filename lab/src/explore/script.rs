@@ -39,6 +39,9 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
          DYNAMIC_FTRACE, FUNCTION_TRACER, TRACER_SNAPSHOT, EVENTFD, PROC_KCORE]\ntimeout: {}s\n",
         10 + operations.len() / 8
     );
+    if let Some(shift) = model.facts.icount {
+        let _ = writeln!(text, "icount: {shift}");
+    }
     if operations.iter().any(|operation| matches!(operation, Operation::Lanes(_))) {
         // It runs up to the end.
         let _ = writeln!(text, "may_leave: [\"^instance {LANE}-\"]");

@@ -240,6 +240,8 @@ pub(super) struct Facts {
     pub(super) direct: bool,
     /// Whether the kernel has livepatches.
     pub(super) livepatch: bool,
+    /// The `icount` of the scenarios, whose guests then have one CPU.
+    pub(super) icount: Option<u8>,
     /// Whether buffers can be mapped: since 6.10.
     pub(super) maps: bool,
     /// Whether allocations can be made to fail.

@@ -32,8 +32,8 @@ impl Subject<'_> {
     /// # Errors
     /// The initramfs cannot be built.
     pub(crate) fn spec(&self) -> Result<MachineSpec> {
-        let mut spec = restored_spec(self.kernel, self.guest, restores_hooks(self.scenario))?;
-        spec.cmdline.extend(plan::cmdline(self.scenario));
+        let spec = restored_spec(self.kernel, self.guest, restores_hooks(self.scenario))?;
+        let mut spec = spec.of_scenario(self.scenario);
         if self.scenario.attaches_crash() {
             fit_for_crash(&mut spec, self.kernel);
         }
@@ -149,6 +149,14 @@ pub(crate) fn restored_spec(kernel: &Kernel, guest: &Guest, hooks: bool) -> Resu
 }
 
 impl MachineSpec {
+    /// Adds what the keys of a scenario say about its machine.
+    pub(crate) fn of_scenario(mut self, scenario: &Scenario) -> MachineSpec {
+        self.cmdline.extend(plan::cmdline(scenario));
+        self.icount = scenario.icount;
+        self.cpus = if self.icount.is_some() { 1 } else { self.cpus };
+        self
+    }
+
     fn measured_by(self, guest: &Guest) -> MachineSpec {
         MachineSpec { plugin: guest.plugin.clone().filter(|_| guest.measures), ..self }
     }
@@ -165,6 +173,7 @@ pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
         machine: machine.machine.clone(),
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
+        icount: None,
         memory: machine.memory.to_string(),
         cmdline: words.map(str::to_owned).collect(),
         plugin: None,

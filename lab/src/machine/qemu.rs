@@ -18,6 +18,8 @@ pub struct MachineSpec {
     pub cpu: String,
     /// Number of CPUs.
     pub cpus: u32,
+    /// Under emulation, the shift of QEMU's `-icount`: time is counted in instructions of 2^N ns.
+    pub icount: Option<u8>,
     /// Memory size in QEMU's notation: `512M`.
     pub memory: String,
     /// Kernel parameters appended to the lab's own.
@@ -45,6 +47,9 @@ const CMDLINE: &[&str] = &[
 
 /// One host thread per CPU, so that races between CPUs are real.
 const TCG: &str = "tcg,thread=multi";
+
+/// All CPUs on one host thread, which counting instructions needs.
+const TCG_SINGLE: &str = "tcg,thread=single";
 
 /// The ends of socket pairs that QEMU inherits, by file descriptor number.
 #[derive(Clone, Copy, Debug)]
@@ -155,14 +160,18 @@ fn base() -> Vec<String> {
 }
 
 fn cpu(spec: &MachineSpec, accelerator: Accelerator, memory: Memory<'_>) -> Vec<String> {
-    let (accel, cpu) = match accelerator {
-        Accelerator::Tcg => (TCG, spec.cpu.as_str()),
-        Accelerator::Kvm => ("kvm", "host"),
+    let (accel, cpu) = match (spec.icount, accelerator) {
+        (Some(_), _) => (TCG_SINGLE, spec.cpu.as_str()),
+        (None, Accelerator::Tcg) => (TCG, spec.cpu.as_str()),
+        (None, Accelerator::Kvm) => ("kvm", "host"),
     };
     let backend = if matches!(memory, Memory::Anonymous) { "" } else { ",memory-backend=ram" };
     let machine = format!("{}{backend}", spec.machine);
     let cpus = spec.cpus.to_string();
-    words(["-machine", &machine, "-accel", accel, "-cpu", cpu, "-smp", &cpus, "-m", &spec.memory])
+    let cpu = words(["-machine", &machine, "-accel", accel, "-cpu", cpu, "-smp", &cpus, "-m", &spec.memory]);
+    // When no CPU has anything to do, time passes at once: how long that would have taken on the host is chance.
+    let icount = spec.icount.map(|shift| words(["-icount", &format!("shift={shift},sleep=off")]));
+    [cpu, icount.unwrap_or_default()].concat()
 }
 
 fn backing(spec: &MachineSpec, memory: Memory<'_>) -> Vec<String> {
@@ -243,6 +252,7 @@ mod tests {
             machine: "virt,gic-version=3".into(),
             cpu: "max,pauth-impdef=on".into(),
             cpus: 2,
+            icount: None,
             memory: "512M".into(),
             cmdline: vec!["ftrace=function".into()],
             plugin: None,
@@ -269,6 +279,16 @@ mod tests {
                 "-chardev socket,id=agent,fd=8 -device virtserialport,chardev=agent,name=org.ftrace-lab.agent",
             ],
         );
+    }
+
+    #[test]
+    fn a_machine_that_counts_instructions_is_emulated_by_one_thread() {
+        let spec = MachineSpec { icount: Some(5), cpus: 1, ..spec() };
+        let sockets = Sockets { console: 7, agent: 8, monitor: 9 };
+        let line = arguments(&spec, Accelerator::Kvm, Memory::Anonymous, sockets).join(" ");
+        let expect =
+            "-accel tcg,thread=single -cpu max,pauth-impdef=on -smp 1 -m 512M -icount shift=5,sleep=off";
+        assert!(line.contains(expect), "{line}");
     }
 
     #[test]

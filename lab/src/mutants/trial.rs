@@ -86,8 +86,13 @@ impl<'a> Trials<'a> {
             let place = trials.place_of(mutant)?;
             fs::create_dir_all(&place)?;
             trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
-            let hunt =
-                Hunt::new(&trials.prepared, &place, None, (seed, Limits { first: true, ..limits }), |_| {})?;
+            let hunt = Hunt::new(
+                &trials.prepared,
+                &place,
+                None,
+                (seed, None, Limits { first: true, ..limits }),
+                |_| {},
+            )?;
             for finding in hunt.run()?.0 {
                 let scenario = Scenario::load(&finding.file.path)?;
                 let base = trials.base.clone();

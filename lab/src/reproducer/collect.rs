@@ -11,7 +11,6 @@ use crate::{
     guest::module_sources,
     kernel::{self, Kernel},
     machine::{Accelerator, machine_with, qemu},
-    plan,
     results::{Host, Qemu, ScenarioResult},
     scenario::{self, ModuleRef, ProgramSource, Scenario, ScenarioFile, means_the_same},
     words::hex,
@@ -103,9 +102,8 @@ fn kernel_used(kernel: &Kernel, tree: bool) -> Result<KernelUsed> {
 
 /// Returns readable QEMU arguments for a scenario without a userland.
 fn arguments(kernel: &Kernel, scenario: &Scenario) -> Vec<String> {
-    let mut spec = machine_with(kernel, Path::new("initramfs"));
+    let mut spec = machine_with(kernel, Path::new("initramfs")).of_scenario(scenario);
     spec.image = "Image".into();
-    spec.cmdline.extend(plan::cmdline(scenario));
     // The socket numbers differ from machine to machine.
     let sockets = qemu::Sockets { console: 3, agent: 4, monitor: 5 };
     qemu::arguments(&spec, Accelerator::of_host(), qemu::Memory::Anonymous, sockets)

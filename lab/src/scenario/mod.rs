@@ -90,6 +90,9 @@ pub struct Scenario {
     pub timeout: Duration,
     /// Origin of its machine.
     pub boot: Boot,
+    /// The time that an instruction takes, as a power of two in nanoseconds; the machine then has one CPU, and boots
+    /// for this scenario alone.
+    pub icount: Option<u8>,
     /// Kernel parameters; the machine boots for this scenario alone.
     pub cmdline: Cmdline,
     /// Bootconfig, which the kernel reads from the end of its initramfs.
@@ -189,6 +192,12 @@ struct Document {
     /// snapshot taken after boot.
     #[serde(default)]
     boot: Option<Boot>,
+    /// Runs on one CPU, and counts time in instructions of 2^N ns each, as QEMU's `-icount` does: 0 to 10. A race
+    /// during boot then happens at each boot or at none; with another N, other things happen first. The machine
+    /// boots for this scenario alone.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 10))]
+    icount: Option<u8>,
     /// Kernel parameters, as a list or in one string. The machine boots for this scenario alone. Events
     /// that they trace during boot stay in the trace.
     #[serde(default)]
@@ -285,7 +294,8 @@ impl Scenario {
             soak: document.soak,
             timeout: document.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             boot: match document.boot {
-                None if !document.cmdline.0.is_empty()
+                None if document.icount.is_some()
+                    || !document.cmdline.0.is_empty()
                     || document.bootconfig.is_some()
                     || document.userland.is_some() =>
                 {
@@ -293,6 +303,7 @@ impl Scenario {
                 }
                 boot => boot.unwrap_or_default(),
             },
+            icount: document.icount,
             cmdline: document.cmdline,
             bootconfig: document.bootconfig,
             userland: document.userland,

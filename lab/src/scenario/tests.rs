@@ -109,7 +109,7 @@ x.yaml:2:1: unknown field `step`
    |
  2 | step: []
    | ^^^^
-expected one of `summary`, `requires`, `opt_in`, `exclusive`, `soak`, `timeout`, `boot`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `may_leave`, `dump`, `expect_panic`, `expect`
+expected one of `summary`, `requires`, `opt_in`, `exclusive`, `soak`, `timeout`, `boot`, `icount`, `cmdline`, `bootconfig`, `userland`, `matrix`, `trace`, `steps`, `allow`, `may_leave`, `dump`, `expect_panic`, `expect`
 did you mean `steps`?"#,
     );
     check(

@@ -21,6 +21,10 @@ impl Family for Cpus {
         Cpus(draw.random.bool())
     }
 
+    fn knows(&self, model: &Model) -> bool {
+        model.facts.icount.is_none()
+    }
+
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         model.cpu_off = !self.0;
         Ok(())
@@ -31,7 +35,8 @@ impl Family for Cpus {
     }
 
     fn look(model: &Model) -> Vec<String> {
-        vec![format!("read: {ONLINE:?}, text: {{ equal: {:?} }}", switch(!model.cpu_off))]
+        let read = || format!("read: {ONLINE:?}, text: {{ equal: {:?} }}", switch(!model.cpu_off));
+        Vec::from_iter(model.facts.icount.is_none().then(read))
     }
 
     fn tear_down(model: &Model) -> Vec<Cpus> {

@@ -32,7 +32,7 @@ impl Family for Together {
         let (Some(call), Some(meanwhile)) = calls else { return false };
         let file = call.split(' ').nth(1);
         let reverts = file == meanwhile.split(' ').nth(1) && file.is_some_and(|file| file.ends_with(FILTER));
-        if model.cpu_off || reverts && model.facts.known.filter_reverted {
+        if model.cpu_off || model.facts.icount.is_some() || reverts && model.facts.known.filter_reverted {
             return false;
         }
         let turned = in_turn(model, other, one).map(|(after, [second, first])| (after, [first, second]));

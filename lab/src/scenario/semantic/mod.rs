@@ -22,6 +22,9 @@ const ITEMS_MAX: usize = 1000;
 /// Maximum of `soak`.
 const SOAK_MAX: u16 = 1000;
 
+/// Maximum of `icount`: QEMU's own.
+const ICOUNT_MAX: u8 = 10;
+
 pub(super) type Checked = Result<(), Problem>;
 
 pub(super) fn problem<T>(path: &[PathSegment], message: impl Into<String>) -> Result<T, Problem> {
@@ -54,11 +57,16 @@ pub(super) fn check(document: &Document) -> Checked {
         let message = format!("{} machines, expected 1 to {SOAK_MAX}", document.soak);
         return problem(&[PathSegment::Key("soak")], message);
     }
+    if let Some(shift) = document.icount.filter(|shift| *shift > ICOUNT_MAX) {
+        return problem(&[PathSegment::Key("icount")], format!("{shift}, expected 0 to {ICOUNT_MAX}"));
+    }
     if document.steps.is_empty() && document.expect.is_empty() {
         return problem(&[], "nothing to check, expected `steps` or `expect` with at least one item");
     }
     let (bootconfig, userland) = (document.bootconfig.as_ref(), document.userland.as_ref());
-    if let Some((key, message)) = start::conflict(document.boot, &document.cmdline, bootconfig, userland) {
+    if let Some((key, message)) =
+        start::conflict((document.boot, document.icount), &document.cmdline, bootconfig, userland)
+    {
         return problem(&[PathSegment::Key(key)], message);
     }
     let needy = document.steps.iter().enumerate();

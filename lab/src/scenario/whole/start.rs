@@ -75,7 +75,7 @@ from_text!(Bootconfig, { "type": "string", "examples": ["ftrace.event.initcall.e
 /// Returns the first conflict between the keys that define the machine's origin, with the key to report
 /// it at.
 pub(in crate::scenario) fn conflict(
-    boot: Option<Boot>,
+    (boot, icount): (Option<Boot>, Option<u8>),
     cmdline: &Cmdline,
     bootconfig: Option<&Bootconfig>,
     userland: Option<&UserlandSpec>,
@@ -84,10 +84,15 @@ pub(in crate::scenario) fn conflict(
         // vmtest boots without an initramfs, to whose end the bootconfig would be appended.
         return Some(("bootconfig", "both `bootconfig` and `userland`, expected only one".to_owned()));
     }
+    if let (Some(_), Some(_)) = (icount, userland) {
+        // vmtest itself selects the number of CPUs.
+        return Some(("icount", "both `icount` and `userland`, expected only one".to_owned()));
+    }
     let (key, what) = match (bootconfig, userland) {
         (Some(_), _) => ("bootconfig", "a bootconfig takes"),
         (_, Some(_)) => ("userland", "a userland takes"),
         _ if !cmdline.0.is_empty() => ("cmdline", "kernel parameters take"),
+        _ if icount.is_some() => ("icount", "counting instructions takes"),
         _ => return None,
     };
     (boot == Some(Boot::Snapshot))

@@ -1,0 +1,27 @@
+//! A race during boot, on one CPU that counts time in instructions: with each `icount`, every boot is the same.
+
+mod built;
+mod outcome;
+
+use lab::results::Status;
+use outcome::result;
+
+/// `probes/boot` describes the race.
+fn boots(icount: u8) -> bool {
+    let result = result(&format!(
+        "icount: {icount}\ncmdline: 'kprobe_event=p:boot_exec,kernel_execve'\n\
+         steps: [ {{ read: events/kprobes/boot_exec/enable, text: {{ equal: '1' }} }} ]"
+    ));
+    match result.status {
+        Status::Passed => true,
+        Status::Failed if result.reason.contains("ENOENT") => false,
+        _ => panic!("{}", result.reason),
+    }
+}
+
+#[test]
+fn a_race_always_or_never_happens() {
+    let outcomes: Vec<bool> = (1..=5).map(boots).collect();
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
+    assert_eq!((1..=5).map(boots).collect::<Vec<_>>(), outcomes);
+}
