@@ -397,6 +397,16 @@ fn kernel_parameters_are_for_a_boot_of_the_scenarios_own() {
     check("cmdline: ftrace=function ro", Boot::Fresh, 2);
     check("boot: fresh\ncmdline: [ ro ]", Boot::Fresh, 1);
     check("bootconfig: ftrace.tracer = nop", Boot::Fresh, 0);
+    check("icount: 10", Boot::Fresh, 0);
+    let refused = |keys: &str| error(&format!("summary: x\n{keys}\nsteps: [ {{ read: /proc/version }} ]"));
+    for (keys, expect) in [
+        ("icount: 11", "icount: 11\n"),
+        ("icount: 1\nboot: snapshot", "boot: `snapshot` with `icount`\n"),
+        ("icount: 1\nuserland: debian", "icount: both `icount` and `userland`\n"),
+    ] {
+        let error = refused(keys);
+        assert!(error.contains(expect), "{error}");
+    }
     let both = error("summary: x\nboot: snapshot\nbootconfig: a\nsteps: [ { read: /proc/version } ]");
     assert!(both.contains("boot: `snapshot` with `bootconfig`\n"), "{both}");
     let both = error("summary: x\nboot: snapshot\ncmdline: [ ro ]\nsteps: [ { read: /proc/version } ]");
