@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Corpus, Finding, Hunt, Limits, Told, Tried, areas, default_jobs, mail},
+    explore::{Corpus, Finding, Hunt, Search, Told, Tried, areas, default_jobs, mail},
     host::{interrupt, prerequisites::Need},
     kernel::DEFAULT,
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
@@ -44,6 +44,7 @@ const CORPUS: &str = "explore";
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
     cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
+    cargo xtask lab explore --icount 5                          on one CPU, where interrupts come at other moments\n  \
     cargo xtask lab explore --area hooks --area livepatch       only hooks, a livepatch, probes and their events\n  \
     cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own\n  \
     cargo xtask lab explore --again                             what was found before, too\n  \
@@ -87,8 +88,7 @@ pub(crate) struct Explore {
     /// Directory of the corpus: sequences that reached new lines, and what was found [default: explore in the cache]
     #[arg(long, value_name = "DIR")]
     corpus: Option<PathBuf>,
-    /// Explore on one CPU that counts time in instructions of 2^N ns each, which interrupts come between at other
-    /// moments
+    /// Explore on one CPU that counts time in instructions of 2^N ns each: interrupts come between other ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10), conflicts_with = "triage")]
     icount: Option<u8>,
     /// Make the sequences of this seed [default: a new one, which is printed]
@@ -120,7 +120,9 @@ impl Explore {
         if !self.minimize_corpus {
             println!("exploring {} for {} min with seed {seed}", self.kernel, self.minutes);
         }
-        let limits = Limits {
+        let search = Search {
+            seed,
+            icount: self.icount,
             time: Duration::from_secs(self.minutes * 60),
             sequences: self.sequences,
             first: self.first,
@@ -149,13 +151,7 @@ impl Explore {
             }
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
-        let hunt = Hunt::new(
-            &prepared,
-            directory.path(),
-            Some(Corpus::at(corpus)),
-            (seed, self.icount, limits),
-            tell,
-        )?;
+        let hunt = Hunt::new(&prepared, directory.path(), Some(Corpus::at(corpus)), search, tell)?;
         hunt.confine(&self.area);
         if self.minimize_corpus {
             let (before, after) = hunt.minimize_corpus()?;

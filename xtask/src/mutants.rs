@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     coverage::{Affected, FileChange, Measured, SourceFiles, affected},
-    explore::{self, Limits},
+    explore::{self, Search},
     host::prerequisites::Need,
     kernel,
     mutants::{Explored, Mutant, Outcome, Trials, load},
@@ -76,8 +76,9 @@ impl Mutants {
                 continue;
             };
             let time = Duration::from_secs(60 * minutes);
-            let limits = Limits { time, sequences: None, first: true, jobs: explore::default_jobs() };
-            let outcome = trials.explore(mutant, (self.seed, limits))?;
+            let (seed, jobs) = (self.seed, explore::default_jobs());
+            let search = Search { seed, icount: None, time, sequences: None, first: true, jobs };
+            let outcome = trials.explore(mutant, search)?;
             lab.progress.suspend(|| println!("{}", explored(mutant, &outcome, started.elapsed())));
             tally.add_explored(mutant, &outcome);
         }

@@ -3,7 +3,7 @@
 use super::Figures;
 use crate::{
     context::Lab,
-    explore::{Hunt, Limits, OPERATIONS, default_jobs},
+    explore::{Hunt, OPERATIONS, Search, default_jobs},
     kernel,
     run::{Options, prepare, select::Selection},
 };
@@ -24,13 +24,15 @@ pub fn explore(lab: &Lab) -> Result<Figures> {
     let place = tempfile::tempdir().context("cannot make a directory")?;
     let selection = Selection::all(vec![kernel::DEFAULT.to_owned()], Vec::new());
     let prepared = prepare(lab, &Options::new(&lab.root, selection, place.path()))?;
-    let limits =
-        |sequences| Limits { time: LONGEST, sequences: Some(sequences), first: false, jobs: default_jobs() };
+    let search = |seed, sequences| {
+        let sequences = Some(sequences);
+        Search { seed, icount: None, time: LONGEST, sequences, first: false, jobs: default_jobs() }
+    };
     // Makes the snapshots.
-    Hunt::new(&prepared, place.path(), None, (1, None, limits(1)), |_| {})?.run()?;
+    Hunt::new(&prepared, place.path(), None, search(1, 1), |_| {})?.run()?;
     let started = Instant::now();
     let (findings, sequences) =
-        Hunt::new(&prepared, place.path(), None, (2, None, limits(SEQUENCES)), |_| {})?.run()?;
+        Hunt::new(&prepared, place.path(), None, search(2, SEQUENCES), |_| {})?.run()?;
     let seconds = started.elapsed().as_secs_f64();
     let figures = [
         ("sequences_per_second", sequences as f64 / seconds),

@@ -48,10 +48,14 @@ pub fn default_jobs() -> usize {
     3 * cpus()
 }
 
-/// When to stop.
+/// What is tried, and when it stops.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// After this time. What was found until then is still minimized.
+pub struct Search {
+    /// The sequences are those of this number.
+    pub seed: u64,
+    /// The scenarios' key of this name.
+    pub icount: Option<u8>,
+    /// It stops after this time. What was found until then is still minimized.
     pub time: Duration,
     /// After this number of sequences.
     pub sequences: Option<u64>,
@@ -101,7 +105,7 @@ pub struct Hunt<'a, F> {
     guest: Guest,
     /// Where scenarios and findings go.
     directory: &'a Path,
-    limits: Limits,
+    search: Search,
     /// Where findings are kept for the next search.
     pub(super) corpus: Option<Corpus>,
     pub(super) facts: Facts,
@@ -128,12 +132,12 @@ pub(super) struct Run {
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// A search on the first of the prepared kernels. What it finds is kept in `corpus`; if coverage is measured, it
-    /// changes the sequences there, and adds those that reach new lines. See the scenario's key for `icount`.
+    /// changes the sequences there, and adds those that reach new lines.
     pub fn new(
         prepared: &'a Prepared,
         directory: &'a Path,
         corpus: Option<Corpus>,
-        (seed, icount, limits): (u64, Option<u8>, Limits),
+        search: Search,
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
@@ -153,7 +157,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             files_end: is_since(kernel, "6.11"),
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
             livepatch: has("LIVEPATCH"),
-            icount,
+            icount: search.icount,
             maps: is_since(kernel, "6.10"),
             faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
             leaks: has("DEBUG_KMEMLEAK"),
@@ -167,9 +171,9 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             kernel,
             guest: Guest { keeps_output: false, ..prepared.guest.clone() },
             directory,
-            limits,
+            search,
             facts,
-            chooser: Mutex::new(Chooser::new(seed, facts)),
+            chooser: Mutex::new(Chooser::new(search.seed, facts)),
             guide: corpus.as_ref().filter(|_| prepared.guest.measures).map(guide).transpose()?,
             corpus,
             sequences: AtomicU64::new(0),
@@ -208,7 +212,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Does some work on as many machines at once as are wanted.
     pub(super) fn on_all_machines(&self, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.limits.jobs).map(|_| scope.spawn(&work)).collect();
+            let workers: Vec<_> = (0..self.search.jobs).map(|_| scope.spawn(&work)).collect();
             let ends = workers.into_iter().map(|worker| match worker.join() {
                 Ok(result) => result,
                 Err(_) => bail!("a worker panicked"),
@@ -219,9 +223,9 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
 
     pub(super) fn is_over(&self) -> bool {
         let sequences = self.sequences.load(Ordering::Relaxed);
-        self.started.elapsed() >= self.limits.time
-            || self.limits.sequences.is_some_and(|most| sequences >= most)
-            || self.limits.first && !lock(&self.findings).is_empty()
+        self.started.elapsed() >= self.search.time
+            || self.search.sequences.is_some_and(|most| sequences >= most)
+            || self.search.first && !lock(&self.findings).is_empty()
             || interrupt::check().is_err()
     }
 

@@ -25,5 +25,5 @@ mod triage;
 
 pub use choose::{OPERATIONS, areas};
 pub use corpus::Corpus;
-pub use hunt::{Finding, Hunt, Limits, Told, default_jobs};
+pub use hunt::{Finding, Hunt, Search, Told, default_jobs};
 pub use triage::{Tried, mail};

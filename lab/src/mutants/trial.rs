@@ -4,7 +4,7 @@ use super::list::Mutant;
 use crate::{
     context::Lab,
     coverage::Affected,
-    explore::{Hunt, Limits},
+    explore::{Hunt, Search},
     host::{interrupt, outage::is_outage},
     kernel::{self, Kernel, WorkingCopy},
     results::{ScenarioResult, Status},
@@ -81,18 +81,12 @@ impl<'a> Trials<'a> {
 
     /// Explores a kernel with one mutant until something is found or the time is over. What is found must pass
     /// without the defect.
-    pub fn explore(&mut self, mutant: &Mutant, (seed, limits): (u64, Limits)) -> Result<Outcome> {
+    pub fn explore(&mut self, mutant: &Mutant, search: Search) -> Result<Outcome> {
         self.on_kernel_with(mutant, |trials, kernel| {
             let place = trials.place_of(mutant)?;
             fs::create_dir_all(&place)?;
             trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
-            let hunt = Hunt::new(
-                &trials.prepared,
-                &place,
-                None,
-                (seed, None, Limits { first: true, ..limits }),
-                |_| {},
-            )?;
+            let hunt = Hunt::new(&trials.prepared, &place, None, Search { first: true, ..search }, |_| {})?;
             for finding in hunt.run()?.0 {
                 let scenario = Scenario::load(&finding.file.path)?;
                 let base = trials.base.clone();

@@ -20,7 +20,7 @@ const NONE: u16 = 0;
 pub(super) struct Formats {
     /// `SYSTEM:NAME` to the text of the `format` file of the current definition.
     current: BTreeMap<String, String>,
-    /// Events that were listed in `dynamic_events`.
+    /// Events that were listed in `dynamic_events` the last time.
     dynamic: BTreeSet<String>,
     /// System and text of each definition, with its number in the trace file.
     defined: BTreeMap<(String, String), u16>,
@@ -42,21 +42,22 @@ pub(super) struct Renumbered {
 }
 
 impl Formats {
-    /// Reads the formats of newly `enabled` events, and again those of dynamic events and, if `modules` may
-    /// have been loaded or unloaded, of all others. Returns the numbers that have changed hands.
+    /// Reads the formats of newly `enabled` events, and again those of the events that `dynamic_events` lists now or
+    /// listed the last time and, if `modules` may have been loaded or unloaded, of all others. Returns the numbers
+    /// that have changed hands.
     pub(super) fn learn(
         &mut self,
         link: &mut Link<'_>,
         enabled: &BTreeSet<String>,
+        dynamic_events: &str,
         modules: bool,
     ) -> Result<Vec<Renumbered>, Death> {
-        let list = "dynamic_events".to_owned();
-        let list = link.files(&[list])?.into_values().next().unwrap_or_default();
-        self.dynamic.extend(list.lines().filter_map(dynamic));
+        let listed: BTreeSet<String> = dynamic_events.lines().filter_map(dynamic).collect();
+        let before = std::mem::replace(&mut self.dynamic, listed);
         // A module may have recorded dynamic events that are no longer enabled.
         let new = enabled.iter().filter(|event| !self.current.contains_key(*event)).chain(&self.dynamic);
         let again = self.current.keys().filter(|_| modules);
-        let events: BTreeSet<String> = new.chain(again).cloned().collect();
+        let events: BTreeSet<String> = new.chain(&before).chain(again).cloned().collect();
         let path = |event: &String| format!("events/{}/format", event.replacen(':', "/", 1));
         let paths: Vec<String> = events.iter().map(path).collect();
         let mut texts = link.files(&paths)?;

@@ -4,7 +4,7 @@
 use super::{
     formats::{Formats, Renumbered, injected},
     ledger::Ledger,
-    link::{CHUNK, Link, unexpected},
+    link::{CHUNK, Link, read, texts, unexpected},
     symbols::Symbols,
 };
 use crate::{
@@ -33,6 +33,9 @@ const TRACE_MAX: u64 = 1 << 30;
 /// own. They cannot be compared with what was read from both.
 const LATENCY_TRACERS: [&str; 6] =
     ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "wakeup_dl"];
+
+/// The list of dynamic events.
+const DYNAMIC: &str = "dynamic_events";
 
 /// The trace of one tracing instance that is being recorded.
 struct Tape {
@@ -112,7 +115,8 @@ impl<'a> Traced<'a> {
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
             self.tapes.push(Tape { instance, writer, header_page, ledgers: Vec::new(), stored: Vec::new() });
         }
-        let counters = self.counters()?;
+        let replies = self.link.call_all(&self.counter_requests())?;
+        let counters = self.counters(replies)?;
         for (tape, (_, stats)) in self.tapes.iter_mut().zip(counters) {
             tape.stored = vec![0; stats.len()];
             tape.ledgers = stats.into_iter().map(Ledger::new).collect();
@@ -135,11 +139,16 @@ impl<'a> Traced<'a> {
     /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
     /// been loaded or unloaded.
     fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
-        let mut enabled = self.injected.clone();
-        for tape in &self.tapes {
-            enabled.extend(self.link.text(&tape.below("set_event"))?.lines().map(str::to_owned));
-        }
-        for Renumbered { guest, before, now } in self.formats.learn(&mut self.link, &enabled, modules)? {
+        let lists =
+            iter::once(DYNAMIC.to_owned()).chain(self.tapes.iter().map(|tape| tape.below("set_event")));
+        let mut lists = self.link.files(&Vec::from_iter(lists))?;
+        // Not every kernel has it.
+        let dynamic = lists.remove(DYNAMIC).unwrap_or_default();
+        let enabled = lists.values().flat_map(|list| list.lines()).map(str::to_owned);
+        let enabled = self.injected.iter().cloned().chain(enabled).collect();
+        for Renumbered { guest, before, now } in
+            self.formats.learn(&mut self.link, &enabled, &dynamic, modules)?
+        {
             for tape in &mut self.tapes {
                 tape.writer.renumber(guest, before, now).map_err(Death::Lab)?;
             }
@@ -157,12 +166,7 @@ impl<'a> Traced<'a> {
             | Step::LoadModule(_)
             | Step::Unload(_)
             | Step::Shell(_)
-            | Step::Kselftest(_) => {
-                let mut losses = self.compare()?;
-                self.drain(Drain::Present)?;
-                losses.extend(self.compare()?);
-                losses
-            }
+            | Step::Kselftest(_) => self.catch_up()?,
             Step::Workload(_) => self.compare()?,
             _ => Vec::new(),
         };
@@ -195,9 +199,36 @@ impl<'a> Traced<'a> {
         self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, drain))
     }
 
+    /// Reads what the ring buffers hold, and compares the counters before and after. If it is little, that is one
+    /// round trip.
+    fn catch_up(&mut self) -> Result<Vec<String>, Death> {
+        let counters = self.counter_requests();
+        let drains = self.tapes.iter().map(|tape| tape.request(Drain::Present));
+        let requests = counters.iter().cloned().chain(drains).chain(counters.iter().cloned());
+        let mut replies = self.link.call_all(&Vec::from_iter(requests))?;
+        let after = replies.split_off(counters.len() + self.tapes.len());
+        let drained = replies.split_off(counters.len());
+        let mut losses = self.compare_with(replies)?;
+        let mut is_all = true;
+        for (tape, reply) in self.tapes.iter_mut().zip(drained) {
+            if tape.take(reply, Drain::Present, 1)? {
+                is_all = false;
+                tape.drain(&mut self.link, Drain::Present)?;
+            }
+        }
+        losses.extend(if is_all { self.compare_with(after)? } else { self.compare()? });
+        Ok(losses)
+    }
+
     /// Compares the kernel's counters with what was read. Says what was lost since the last time.
     fn compare(&mut self) -> Result<Vec<String>, Death> {
-        let counters = self.counters()?;
+        let replies = self.link.call_all(&self.counter_requests())?;
+        self.compare_with(replies)
+    }
+
+    /// The same with the contents of the counters' files.
+    fn compare_with(&mut self, replies: Vec<Reply>) -> Result<Vec<String>, Death> {
+        let counters = self.counters(replies)?;
         let mut losses = Vec::new();
         for (tape, (tracer, stats)) in self.tapes.iter_mut().zip(counters) {
             let compared = !LATENCY_TRACERS.contains(&tracer.as_str());
@@ -213,16 +244,26 @@ impl<'a> Traced<'a> {
         Ok(losses)
     }
 
-    /// Reads the counters of each CPU of each instance, and its tracer.
-    fn counters(&mut self) -> Result<Vec<(String, Vec<CpuStats>)>, Death> {
+    /// Returns the files of the tracer and of each CPU's counters, for each instance.
+    fn counter_files(&self) -> Vec<Vec<String>> {
         let cpus = self.link.cpus();
         let files = |tape: &Tape| {
             let stats = (0..cpus).map(|cpu| format!("per_cpu/cpu{cpu}/stats"));
             let files = iter::once("current_tracer".to_owned()).chain(stats);
             files.map(|file| tape.below(&file)).collect::<Vec<_>>()
         };
-        let files: Vec<_> = self.tapes.iter().map(files).collect();
-        let mut texts = self.link.files(&files.concat())?;
+        self.tapes.iter().map(files).collect()
+    }
+
+    /// Returns the requests to read these files.
+    fn counter_requests(&self) -> Vec<Request> {
+        self.counter_files().concat().iter().map(|path| read(path)).collect()
+    }
+
+    /// Returns the counters of each CPU of each instance, and its tracer, from the contents of these files.
+    fn counters(&self, replies: Vec<Reply>) -> Result<Vec<(String, Vec<CpuStats>)>, Death> {
+        let files = self.counter_files();
+        let mut texts = texts(&files.concat(), replies);
         let mut read = |path: &String| {
             texts.remove(path).ok_or_else(|| Death::AgentLost(format!("cannot read `{path}`")))
         };
@@ -276,40 +317,47 @@ impl Tape {
         below(self.instance.as_deref(), file)
     }
 
-    fn drain(&mut self, link: &mut Link<'_>, drain: Drain) -> Result<(), Death> {
+    fn request(&self, drain: Drain) -> Request {
         let max = if drain == Drain::All { CHUNK } else { SIP };
-        let request = Request::DrainTrace { instance: self.directory(), max: max as u32 };
-        let mut drains = 0;
-        loop {
-            let (cpus, more) = match link.call(&request)? {
-                Reply::Pages { cpus, more } => (cpus, more),
-                other => return Err(unexpected("pages of the ring buffer", &other)),
-            };
-            let (mut taken, mut used) = (0, 0);
-            for pages in cpus {
-                taken += pages.data.len();
-                let appended = self.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
-                used += appended.used;
-                if let Some(ledger) = self.ledgers.get_mut(pages.cpu as usize) {
-                    ledger.store(appended.events);
-                }
-                if let Some(stored) = self.stored.get_mut(pages.cpu as usize) {
-                    *stored += appended.events;
-                }
-            }
+        Request::DrainTrace { instance: self.directory(), max: max as u32 }
+    }
+
+    fn drain(&mut self, link: &mut Link<'_>, drain: Drain) -> Result<(), Death> {
+        let request = self.request(drain);
+        let mut drains = 1;
+        while self.take(link.call(&request)?, drain, drains)? {
             drains += 1;
-            // A reader that has caught up with the writer gets pages with a few events each, which
-            // fills the file with nothing and keeps the guest from its work.
-            let tired = used < taken / 2 || drains >= DRAINS;
-            let enough = match drain {
-                Drain::Some => tired,
-                Drain::Present => tired && !self.ledgers.iter().any(Ledger::lacks),
-                Drain::All => false,
-            };
-            if !more || enough {
-                return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Stores the pages of a reply, the last of `drains` in a row. Returns whether to read on.
+    fn take(&mut self, reply: Reply, drain: Drain, drains: usize) -> Result<bool, Death> {
+        let (cpus, more) = match reply {
+            Reply::Pages { cpus, more } => (cpus, more),
+            other => return Err(unexpected("pages of the ring buffer", &other)),
+        };
+        let (mut taken, mut used) = (0, 0);
+        for pages in cpus {
+            taken += pages.data.len();
+            let appended = self.writer.append(pages.cpu, &pages.data).map_err(bad_pages)?;
+            used += appended.used;
+            if let Some(ledger) = self.ledgers.get_mut(pages.cpu as usize) {
+                ledger.store(appended.events);
+            }
+            if let Some(stored) = self.stored.get_mut(pages.cpu as usize) {
+                *stored += appended.events;
             }
         }
+        // A reader that has caught up with the writer gets pages with a few events each, which
+        // fills the file with nothing and keeps the guest from its work.
+        let tired = used < taken / 2 || drains >= DRAINS;
+        let enough = match drain {
+            Drain::Some => tired,
+            Drain::Present => tired && !self.ledgers.iter().any(Ledger::lacks),
+            Drain::All => false,
+        };
+        Ok(more && !enough)
     }
 
     /// Reads the content of a `trace.dat` besides the pages.
