@@ -23,8 +23,8 @@ pub fn page(mutants: &[Mutant]) -> String {
     let selftest = tried.iter().filter(|case| **case != NONE).count();
     let _ = writeln!(
         page,
-        " ftracetest, the kernel's own test of tracing, notices {selftest} of the {} that were tried so far: some \
-         chosen because none of its cases runs their lines, and two thirds of the others, chosen at random.",
+        " ftracetest, the kernel's own test of tracing, notices {selftest} of the {} that were tried so far, up to 23 \
+         of them in one kernel; what it noticed was tried again with fewer.",
         tried.len(),
     );
     let tried: Vec<Explored> = mutants.iter().filter_map(|mutant| mutant.explore).collect();
