@@ -88,7 +88,7 @@ pub(crate) struct Explore {
     /// Directory of the corpus: sequences that reached new lines, and what was found [default: explore in the cache]
     #[arg(long, value_name = "DIR")]
     corpus: Option<PathBuf>,
-    /// Explore on one CPU that counts time in instructions of 2^N ns each: interrupts come between other ones
+    /// Explore on one CPU that counts time in instructions of 2^N ns each: interrupts come at other instructions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10), conflicts_with = "triage")]
     icount: Option<u8>,
     /// Make the sequences of this seed [default: a new one, which is printed]
