@@ -139,12 +139,14 @@ impl<'a> Traced<'a> {
     /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
     /// been loaded or unloaded.
     fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
-        let lists =
-            iter::once(DYNAMIC.to_owned()).chain(self.tapes.iter().map(|tape| tape.below("set_event")));
-        let mut lists = self.link.files(&Vec::from_iter(lists))?;
+        let enabled: Vec<String> = self.tapes.iter().map(|tape| tape.below("set_event")).collect();
+        let mut texts = self.link.files(&[enabled.as_slice(), &[DYNAMIC.to_owned()]].concat())?;
         // Not every kernel has it.
-        let dynamic = lists.remove(DYNAMIC).unwrap_or_default();
-        let enabled = lists.values().flat_map(|list| list.lines()).map(str::to_owned);
+        let dynamic = texts.remove(DYNAMIC).unwrap_or_default();
+        if let Some(missing) = enabled.iter().find(|path| !texts.contains_key(*path)) {
+            return Err(Death::AgentLost(format!("cannot read `{missing}`")));
+        }
+        let enabled = texts.values().flat_map(|text| text.lines()).map(str::to_owned);
         let enabled = self.injected.iter().cloned().chain(enabled).collect();
         for Renumbered { guest, before, now } in
             self.formats.learn(&mut self.link, &enabled, &dynamic, modules)?
