@@ -47,7 +47,8 @@ pub(super) fn compare(
     reading: &Reading,
     resolve: impl Fn(&str) -> Result<u64, String>,
 ) -> Difference {
-    Difference::of(address, expected(word, site, address, reading, resolve), *reading)
+    let expected = expected(word, site, address, reading, resolve);
+    Difference { address, holds: expected.is(reading.found), expected: Some(expected), reading: *reading }
 }
 
 /// The form of expectations other than one instruction.
@@ -90,18 +91,19 @@ fn expected(
     }
 }
 
-impl Difference {
-    /// Compares the instruction that was read at `address` with the expected one.
-    pub(super) fn of(address: u64, expected: Expected, reading: Reading) -> Difference {
-        let holds = match (&expected, reading.found) {
+impl Expected {
+    /// Returns whether the instruction that was found is the expected one.
+    pub(super) fn is(&self, found: Option<u32>) -> bool {
+        match (self, found) {
             (_, None) | (Expected::Unknown(_), _) => false,
             (Expected::Exactly(word), Some(found)) => *word == found,
             (Expected::Any { link: true }, Some(found)) => arm64::is_branch_link(found),
             (Expected::Any { link: false }, Some(found)) => arm64::is_branch(found),
-        };
-        Difference { address, expected: Some(expected), reading, holds }
+        }
     }
+}
 
+impl Difference {
     /// Formats the earlier, the expected and the found instruction, one per line.
     pub(super) fn shown(&self, symbols: &Symbols) -> String {
         let address = self.address;

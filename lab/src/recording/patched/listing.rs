@@ -6,10 +6,11 @@ use super::{Difference, compare::Expected};
 use crate::results::{TextListing, TextWord};
 
 /// The maximum number of instructions that are stored per step.
-const KEPT_MAX: usize = 64;
+pub(super) const KEPT_MAX: usize = 64;
 
-/// Returns the listing of the instructions that a step compared, unexpected ones first.
-pub(super) fn listing(compared: &[Difference], literal: bool) -> TextListing {
+/// Returns the listing of the instructions that a step compared, unexpected ones first. It compared `total`, of which
+/// those that would not be shown may be missing.
+pub(super) fn listing(compared: &[Difference], total: usize, literal: bool) -> TextListing {
     let mut order: Vec<&Difference> = compared.iter().collect();
     order.sort_by_key(|one| (one.holds, one.address));
     let words = order.iter().take(KEPT_MAX).map(|one| {
@@ -27,7 +28,7 @@ pub(super) fn listing(compared: &[Difference], literal: bool) -> TextListing {
             holds: one.holds,
         }
     });
-    TextListing { words: words.collect(), more: compared.len().saturating_sub(KEPT_MAX), literal }
+    TextListing { words: words.collect(), more: total.saturating_sub(KEPT_MAX), literal }
 }
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ mod tests {
             holds: address != 400,
         };
         let compared: Vec<_> = (0..101).map(|index| one(index * 4)).collect();
-        let listing = listing(&compared, false);
+        let listing = listing(&compared, compared.len(), false);
         assert_eq!((listing.words.len(), listing.more), (KEPT_MAX, 101 - KEPT_MAX));
         let first: Vec<_> = listing.words.iter().take(4).map(|word| word.address).collect();
         assert_eq!(first, [400, 0, 4, 8]);

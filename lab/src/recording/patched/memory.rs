@@ -21,16 +21,24 @@ pub(super) fn instructions(
 ) -> Result<BTreeMap<u64, u32>, Death> {
     addresses.sort_unstable();
     addresses.dedup();
-    let spans = spans(&addresses);
+    let words = sorted_instructions(link, &addresses)?;
+    Ok(addresses.into_iter().zip(words).filter_map(|(address, word)| Some((address, word?))).collect())
+}
+
+/// Reads the instructions at these addresses, which are in ascending order. `None` is one that cannot be read.
+pub(super) fn sorted_instructions(link: &mut Link<'_>, addresses: &[u64]) -> Result<Vec<Option<u32>>, Death> {
+    let spans = spans(addresses);
     let request = |span: &&[u64]| Request::ReadInstructions { address: span[0], gaps: gaps(span) };
     let mut words = Vec::with_capacity(addresses.len());
     for (span, reply) in spans.iter().zip(link.call_all(&spans.iter().map(request).collect::<Vec<_>>())?) {
-        let Reply::Data(data) = reply else { continue };
-        let read = data.chunks_exact(INSTRUCTION as usize).filter_map(|bytes| bytes.try_into().ok());
-        words.extend(span.iter().copied().zip(read.map(u32::from_le_bytes)));
+        let end = words.len() + span.len();
+        if let Reply::Data(data) = reply {
+            let read = data.chunks_exact(INSTRUCTION as usize).filter_map(|bytes| bytes.try_into().ok());
+            words.extend(read.take(span.len()).map(|word| Some(u32::from_le_bytes(word))));
+        }
+        words.resize(end, None);
     }
-    // They are sorted, so this is much faster than to insert each.
-    Ok(words.into_iter().collect())
+    Ok(words)
 }
 
 /// Reads memory that must be readable.

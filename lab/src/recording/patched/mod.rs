@@ -21,6 +21,7 @@ use anyhow::Context;
 use compare::{Difference, Reading};
 use listing::listing;
 use memory::{instructions, memory, pointer};
+use records::Swept;
 use sites::{KernelText, Loaded, Site};
 use slot::slot;
 use std::{
@@ -47,6 +48,8 @@ pub(super) struct TextReader {
     first: BTreeMap<u64, u32>,
     /// The instructions that a step last read.
     last: BTreeMap<u64, u32>,
+    /// The sites of all records when a step last read them.
+    swept: Swept,
 }
 
 impl TextReader {
@@ -69,7 +72,14 @@ impl TextReader {
         let texts =
             Binary::vmlinux(&vmlinux).and_then(KernelText::new).with_context(read).map_err(Death::Lab)?;
         compare_jump_tables(link, &texts, &vmlinux)?;
-        Ok(Some(TextReader { vmlinux, texts, steps, first: BTreeMap::new(), last: BTreeMap::new() }))
+        Ok(Some(TextReader {
+            vmlinux,
+            texts,
+            steps,
+            first: BTreeMap::new(),
+            last: BTreeMap::new(),
+            swept: Swept::default(),
+        }))
     }
 
     /// Reads the instructions at all sites that exist now and did not exist before.
@@ -101,6 +111,7 @@ impl TextReader {
         for range in loaded.binary.loaded().map_err(Death::Lab)? {
             self.first.retain(|address, _| !range.contains(address));
             self.last.retain(|address, _| !range.contains(address));
+            self.swept.forget(&range);
         }
         self.texts.add(loaded);
         self.remember(link)
@@ -138,8 +149,9 @@ impl TextReader {
         let words = instructions(link, addresses(step, &sites))?;
         capture::keep(step, &sites, &words, notes.captures);
         let compared = self.compared(step, &sites, &words);
-        notes.keep_listing(&listing(&compared, matches!(step.text, TextPlace::CallOps(_))))?;
-        let mut failures = differences(symbols, &compared)?;
+        let literal = matches!(step.text, TextPlace::CallOps(_));
+        notes.keep_listing(&listing(&compared, compared.len(), literal))?;
+        let mut failures = differences(symbols, &compared, compared.len())?;
         failures.extend(self.wrong_ops(link, step, &sites, &words)?);
         self.last.extend(words);
         notes.found = match sites.len() {
@@ -158,6 +170,12 @@ impl TextReader {
         Ok(self.texts.sites(step).map_err(|missing| self.texts.explain(missing)))
     }
 
+    /// Returns the instruction when a step last read it, or before the trace was armed.
+    fn before(&self, address: u64) -> Option<u32> {
+        let last = self.last.get(&address).copied();
+        last.or_else(|| self.swept.at(address)).or_else(|| self.first.get(&address).copied())
+    }
+
     /// Compares each instruction with the expected one.
     fn compared(&self, step: &PatchedText, sites: &[Site], words: &BTreeMap<u64, u32>) -> Vec<Difference> {
         let texts = &self.texts;
@@ -169,7 +187,7 @@ impl TextReader {
                 let first = self.first.get(&address).copied();
                 let reading = Reading {
                     found: words.get(&address).copied(),
-                    before: self.last.get(&address).copied().or(first),
+                    before: self.before(address),
                     // This searches everything that the boot patches.
                     original: (word == Some(&InstructionPattern::Original))
                         .then(|| texts.original(address, first))
@@ -262,8 +280,8 @@ fn compare_jump_tables(link: &mut Link<'_>, texts: &KernelText, path: &Path) -> 
     Ok(())
 }
 
-/// Shows the instructions that are not as expected.
-fn differences(symbols: &Symbols<'_>, compared: &[Difference]) -> Result<Vec<String>, Death> {
+/// Shows the instructions that are not as expected, of `total`.
+fn differences(symbols: &Symbols<'_>, compared: &[Difference], total: usize) -> Result<Vec<String>, Death> {
     let differing: Vec<&Difference> = compared.iter().filter(|one| !one.holds).collect();
     if differing.is_empty() {
         return Ok(Vec::new());
@@ -273,7 +291,7 @@ fn differences(symbols: &Symbols<'_>, compared: &[Difference]) -> Result<Vec<Str
     let mut failures: Vec<String> = shown.map(|difference| difference.shown(&symbols)).collect();
     if differing.len() > SHOWN_MAX {
         let more = differing.len() - SHOWN_MAX;
-        failures.push(format!("and {more} more of {} instructions", compared.len()));
+        failures.push(format!("and {more} more of {total} instructions"));
     }
     Ok(failures)
 }

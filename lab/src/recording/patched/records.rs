@@ -5,8 +5,8 @@ use super::{
     Difference, Reading, SHOWN_MAX, TextReader,
     compare::Expected,
     differences, kprobes,
-    listing::listing,
-    memory::{instructions, memory, pointer},
+    listing::{KEPT_MAX, listing},
+    memory::{memory, pointer, sorted_instructions},
 };
 use crate::{
     arm64,
@@ -15,7 +15,10 @@ use crate::{
     recording::{link::Link, notes::StepNotes, symbols::Symbols},
     scenario::{InstructionPattern, InstructionPatterns, PatchedText},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// The first instruction of each site, which saves the return address for the call.
 const SAVE_RETURN: u32 = 0xaa1e_03e9;
@@ -49,6 +52,20 @@ struct Record {
     flags: u64,
 }
 
+/// The instructions and literals of all records, as read.
+#[derive(Default)]
+pub(super) struct Swept {
+    /// In ascending order: for each record its literal, if there are any, and its site.
+    addresses: Vec<u64>,
+    words: Vec<Option<u32>>,
+}
+
+/// What was read at one record.
+struct Seen {
+    site: [Option<u32>; 2],
+    literal: Option<u64>,
+}
+
 /// What sites call, and what literals point to.
 struct Targets {
     caller: u64,
@@ -72,7 +89,7 @@ impl Record {
 
     /// Returns the instructions of its site, with their addresses.
     fn expected(&self, targets: &Targets, kprobes: &BTreeMap<u64, bool>) -> [(u64, Expected); 2] {
-        let first = self.call - INSTRUCTION;
+        let first = self.call.wrapping_sub(INSTRUCTION);
         let saves = if kprobes.get(&first) == Some(&true) { arm64::brk(KPROBE) } else { SAVE_RETURN };
         let target = if self.is(REGS_ENABLED) { targets.regs_caller } else { targets.caller };
         let call = match self.is(ENABLED) {
@@ -88,7 +105,7 @@ impl Record {
 
     /// Returns the address of its literal: the last aligned one that ends at the function or before it.
     fn literal(&self) -> u64 {
-        (self.call - 12) & !(CALL_OPS_LITERAL - 1)
+        self.call.wrapping_sub(12) & !(CALL_OPS_LITERAL - 1)
     }
 
     /// Returns what its literal should point to, if that is something else.
@@ -114,6 +131,59 @@ impl Record {
     }
 }
 
+impl Swept {
+    /// Reads what belongs to these records, whose addresses ascend.
+    fn read(link: &mut Link<'_>, records: &[Record], literals: bool) -> Result<Swept, Death> {
+        let mut addresses = Vec::with_capacity(records.len() * words_of(literals));
+        for record in records {
+            let literal = record.literal();
+            if literals {
+                addresses.extend([literal, literal.wrapping_add(INSTRUCTION)]);
+            }
+            addresses.extend([record.call.wrapping_sub(INSTRUCTION), record.call]);
+        }
+        if !addresses.is_sorted_by(|one, next| one < next) {
+            return Err(no_list());
+        }
+        let words = sorted_instructions(link, &addresses)?;
+        Ok(Swept { addresses, words })
+    }
+
+    /// Returns what was read at each record.
+    fn each(&self, literals: bool) -> impl Iterator<Item = Seen> {
+        self.words.chunks_exact(words_of(literals)).map(|words| match *words {
+            [low, high, first, call] => {
+                let literal = low.zip(high).map(|(low, high)| u64::from(low) | u64::from(high) << 32);
+                Seen { site: [first, call], literal }
+            }
+            [first, call] => Seen { site: [first, call], literal: None },
+            _ => Seen { site: [None; 2], literal: None },
+        })
+    }
+
+    /// Returns the instruction at an address.
+    pub(super) fn at(&self, address: u64) -> Option<u32> {
+        *self.words.get(self.addresses.binary_search(&address).ok()?)?
+    }
+
+    /// Forgets what was read there.
+    pub(super) fn forget(&mut self, addresses: &Range<u64>) {
+        let [start, end] = [addresses.start, addresses.end]
+            .map(|border| self.addresses.partition_point(|address| *address < border));
+        self.addresses.drain(start..end.max(start));
+        self.words.drain(start..end.max(start));
+    }
+}
+
+/// Returns how many words a record has.
+fn words_of(literals: bool) -> usize {
+    if literals { 4 } else { 2 }
+}
+
+fn no_list() -> Death {
+    Death::Lab(anyhow::anyhow!("the guest's memory at `ftrace_pages_start` has no list of records"))
+}
+
 impl TextReader {
     /// Runs a text step for all records.
     pub(super) fn check_records(
@@ -127,19 +197,25 @@ impl TextReader {
         let records = self.records(link, &layout)?;
         let targets = self.targets(link, &layout)?;
         let kprobes = kprobes(link)?;
-        let expected: Vec<_> =
-            records.iter().flat_map(|record| record.expected(&targets, &kprobes)).collect();
-        let sites = expected.iter().map(|(address, _)| *address);
-        let literals = records.iter().filter(|_| targets.ops.is_some()).map(Record::literal);
-        let literals = literals.flat_map(|address| [address, address + INSTRUCTION]);
-        let mut words = instructions(link, sites.chain(literals).collect())?;
-        let compared: Vec<Difference> = expected
-            .into_iter()
-            .map(|(address, expected)| self.difference(address, expected, &words))
-            .collect();
-        notes.keep_listing(&listing(&compared, false))?;
-        let mut failures = differences(symbols, &compared)?;
-        failures.extend(shortened(self.wrong_literals(&records, &targets, &words)));
+        let swept = Swept::read(link, &records, targets.ops.is_some())?;
+        let (mut wrong, mut right, mut total) = (Vec::new(), Vec::new(), 0);
+        for (record, seen) in records.iter().zip(swept.each(targets.ops.is_some())) {
+            for ((address, expected), found) in record.expected(&targets, &kprobes).into_iter().zip(seen.site)
+            {
+                total += 1;
+                let holds = expected.is(found);
+                if holds && right.len() == KEPT_MAX {
+                    continue;
+                }
+                let reading = Reading { found, before: self.before(address), original: None };
+                let difference = Difference { address, expected: Some(expected), reading, holds };
+                if holds { right.push(difference) } else { wrong.push(difference) }
+            }
+        }
+        let compared = [wrong, right].concat();
+        notes.keep_listing(&listing(&compared, total, false))?;
+        let mut failures = differences(symbols, &compared, total)?;
+        failures.extend(shortened(self.wrong_literals(&records, &targets, &swept)));
         let on = self.word(link, "ftrace_enabled")? != 0;
         failures.extend(shortened(self.wrong_states(&records, on, wanted(step))));
         failures.extend(shortened(self.missing_records(&records, targets.ops.is_some())?));
@@ -147,24 +223,20 @@ impl TextReader {
         if !amount.allows(records.len() as u64) {
             failures.push(format!("expected {amount} sites, found {}", records.len()));
         }
-        self.last.append(&mut words);
+        self.last.retain(|address, word| swept.at(*address).is_none_or(|now| now == *word));
+        self.swept = swept;
         let enabled = records.iter().filter(|record| record.is(ENABLED)).count();
         notes.found = format!("{} records, {enabled} enabled", records.len());
         Ok(failures)
     }
 
-    fn difference(&self, address: u64, expected: Expected, words: &BTreeMap<u64, u32>) -> Difference {
-        let before = self.last.get(&address).or_else(|| self.first.get(&address)).copied();
-        let reading = Reading { found: words.get(&address).copied(), before, original: None };
-        Difference::of(address, expected, reading)
-    }
-
-    /// Reads the records of the kernel and of all modules.
+    /// Reads the records of the kernel and of all modules, in the order of their addresses.
     fn records(&self, link: &mut Link<'_>, layout: &RecordLayout) -> Result<Vec<Record>, Death> {
         let mut page = pointer(link, self.known("ftrace_pages_start")?)?;
         let mut records = Vec::new();
         for _ in 0..PAGES_MAX {
             if page == 0 {
+                records.sort_unstable_by_key(|record: &Record| record.call);
                 return Ok(records);
             }
             let start = pointer(link, page.wrapping_add(layout.records))?;
@@ -178,7 +250,7 @@ impl TextReader {
             }));
             page = pointer(link, page.wrapping_add(layout.next_page))?;
         }
-        Err(Death::Lab(anyhow::anyhow!("the guest's memory at `ftrace_pages_start` has no list of records")))
+        Err(no_list())
     }
 
     fn targets(&self, link: &mut Link<'_>, layout: &RecordLayout) -> Result<Targets, Death> {
@@ -197,25 +269,17 @@ impl TextReader {
         Ok(Targets { caller, regs_caller, ops: Some(Ops { none, several, registered }) })
     }
 
-    fn wrong_literals(
-        &self,
-        records: &[Record],
-        targets: &Targets,
-        words: &BTreeMap<u64, u32>,
-    ) -> Vec<String> {
+    fn wrong_literals(&self, records: &[Record], targets: &Targets, swept: &Swept) -> Vec<String> {
         let Some(ops) = &targets.ops else { return Vec::new() };
-        let half = |at: u64| words.get(&at).copied().map(u64::from);
-        let wrong = |record: &Record| {
-            let at = record.literal();
-            let Some(literal) = half(at).zip(half(at + INSTRUCTION)).map(|(low, high)| low | high << 32)
-            else {
-                return Some(format!("cannot read the literal at {at:#x}"));
+        let wrong = |(record, seen): (&Record, Seen)| {
+            let Some(literal) = seen.literal else {
+                return Some(format!("cannot read the literal at {:#x}", record.literal()));
             };
             let expected = record.other_ops(literal, ops)?;
             let (function, found) = (self.texts.name(record.call), self.texts.name(literal));
             Some(format!("the call_ops literal for {function} points to {found}, expected {expected}"))
         };
-        records.iter().filter_map(wrong).collect()
+        records.iter().zip(swept.each(true)).filter_map(wrong).collect()
     }
 
     fn wrong_states(&self, records: &[Record], on: bool, wanted: Option<bool>) -> Vec<String> {
@@ -228,9 +292,9 @@ impl TextReader {
 
     /// Returns which records of vmlinux the running kernel does not have.
     fn missing_records(&self, records: &[Record], call_ops: bool) -> Result<Vec<String>, Death> {
-        let there: BTreeSet<u64> = records.iter().map(|record| record.call).collect();
+        let is_there = |call: &u64| records.binary_search_by_key(call, |record| record.call).is_ok();
         let calls = self.texts.kernel_calls(call_ops).map_err(Death::Lab)?;
-        let missing = calls.iter().filter(|call| !there.contains(call));
+        let missing = calls.iter().filter(|call| !is_there(call));
         Ok(missing.map(|call| format!("the kernel has no record of {}", self.texts.name(*call))).collect())
     }
 
@@ -315,6 +379,19 @@ mod tests {
         for (call, literal) in [(0x1008, 0xff8), (0x1004, 0xff8), (0x100c, 0x1000)] {
             assert_eq!(Record { call, flags: 0 }.literal(), literal, "{call:#x}");
         }
+    }
+
+    #[test]
+    fn what_was_read_is_found_until_it_is_forgotten() {
+        let addresses = vec![0x1000, 0x1004, 0x100c, 0x1010, 0x2000, 0x2004, 0x200c, 0x2010];
+        let words = (1..=7).map(Some).chain([None]).collect();
+        let mut swept = Swept { addresses, words };
+        let seen: Vec<_> = swept.each(true).map(|seen| (seen.literal, seen.site)).collect();
+        assert_eq!(seen, [(Some(2 << 32 | 1), [Some(3), Some(4)]), (Some(6 << 32 | 5), [Some(7), None])]);
+        let at = |swept: &Swept| [0x1000, 0x1010, 0x2000, 0x2008, 0x2010].map(|address| swept.at(address));
+        assert_eq!(at(&swept), [Some(1), Some(4), Some(5), None, None]);
+        swept.forget(&(0x1004..0x2000));
+        assert_eq!(at(&swept), [Some(1), None, Some(5), None, None]);
     }
 
     #[test]
