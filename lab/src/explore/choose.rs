@@ -2,14 +2,14 @@
 
 use super::{
     draw::Draw,
-    families::{Operation, ROWS, Row, Workload, tear_down},
+    families::{Events, KeyChange, Operation, ROWS, Row, Workload, tear_down},
     guide::Guide,
-    names::Sequence,
+    names::{Event, Sequence},
     state::{Facts, Model},
 };
 use fastrand::Rng;
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
     iter,
 };
@@ -22,6 +22,9 @@ const CANDIDATES: usize = 6;
 
 /// How often a look is drawn, in relation to the weights of the families.
 const LOOKS: usize = 1;
+
+/// One in so many batches keeps what its last sequence has made, see [`kept`].
+const KEPT: u8 = 4;
 
 /// Returns the names of the families of operations that a search can be confined to.
 pub fn areas() -> impl Iterator<Item = String> {
@@ -91,6 +94,11 @@ impl Chooser {
         chosen
     }
 
+    /// Returns whether the next batch keeps what its last sequence has made.
+    pub(super) fn keeps(&mut self) -> bool {
+        self.facts.has_text_of_trace && self.random.u8(..KEPT) == 0
+    }
+
     /// The families that a sequence draws from, each as often as its weight; `None` is a look. Unless it is confined,
     /// some are left out, others in each sequence, so that the rest meet more often.
     fn families(&mut self) -> Vec<Option<&'static Row>> {
@@ -144,6 +152,31 @@ fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
     end.push(Operation::Look);
     operations.extend(end);
 }
+
+/// Returns a sequence that keeps what it has made, with all events enabled at the top level, so that the kernel's text
+/// of what the workload causes can be compared. `None` if the model does not know what the workload causes.
+pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operation>> {
+    let mut model = Model::new(facts);
+    let mut kept = body(operations).to_vec();
+    kept.iter().for_each(|operation| _ = operation.apply(&mut model));
+    let events: BTreeSet<Event> = model.files.keys().map(|(event, _)| *event).collect();
+    let enable = events.into_iter().map(|event| Operation::Events(Events::Enable(None, event, true)));
+    // Without the module, what is there would count as left behind by it.
+    let load = (!model.keys.is_loaded()).then_some(Operation::Keys(KeyChange::Load(true)));
+    for last in enable.chain(load).chain(SHOWN) {
+        let is_known = last.is_known(&model);
+        if is_known {
+            let _ = last.apply(&mut model);
+            kept.push(last);
+        } else if !matches!(last, Operation::Events(_)) {
+            return None;
+        }
+    }
+    Some(kept)
+}
+
+/// What ends a sequence that keeps what it has made.
+pub(super) const SHOWN: [Operation; 2] = [Operation::Workload(Workload), Operation::Look];
 
 /// The hash of a state and an operation in it.
 fn pair(model: &Model, operation: &Operation) -> u64 {

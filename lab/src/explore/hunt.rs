@@ -1,7 +1,7 @@
 //! Runs sequences, and keeps what contradicts the model.
 
 use super::{
-    choose::Chooser,
+    choose::{Chooser, kept},
     corpus::{Corpus, named},
     families::Operation,
     guide::{Guide, without_unknown},
@@ -163,6 +163,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             leaks: has("DEBUG_KMEMLEAK"),
             ftrace_stays: is_since(kernel, "7.3"),
             has_text: kernel.vmlinux().is_some(),
+            has_text_of_trace: is_since(kernel, "6.1") && !has("DEBUG_KMEMLEAK"),
             known: known(kernel),
         };
         let guide = |corpus: &Corpus| Guide::new(prepared, kernel, corpus.clone()).map(Mutex::new);
@@ -231,14 +232,18 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
 
     fn work(&self) -> Result<()> {
         while !self.is_over() {
-            let batch: Vec<Vec<Operation>> = {
+            let (sequences, keeps): (Vec<Vec<Operation>>, bool) = {
                 let mut chooser = lock(&self.chooser);
                 let guide = self.guide.as_ref().map(lock);
-                (0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect()
+                ((0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect(), chooser.keeps())
             };
+            let mut batch = sequences.clone();
+            if let Some(last) = batch.last_mut().filter(|_| keeps) {
+                *last = kept(self.facts, last).unwrap_or_else(|| last.clone());
+            }
             let ran = self.once(&batch.concat())?;
             if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
-                lock(guide).add(code, &batch)?;
+                lock(guide).add(code, &sequences)?;
             }
             self.count(BATCH);
             if interrupt::check().is_ok() && ran.name.is_some() {

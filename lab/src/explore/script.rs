@@ -1,6 +1,7 @@
 //! Operations → the text of a scenario that requires what the model predicts.
 
 use super::{
+    choose::SHOWN,
     families::{Functions, Operation},
     names::{Event, FUNCTIONS, Function, LANE, PROGRAM},
     state::{Errno, Facts, Known, Model},
@@ -50,8 +51,15 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
     // Brings the program into the guest, so that it can be probed.
     let _ = writeln!(text, "  - {{ workload: {PROGRAM} --help }}");
     let mut origins = vec![0];
+    let shown = operations.len().checked_sub(SHOWN.len()).filter(|_| operations.ends_with(&SHOWN));
+    let mut cleared = None;
     for (index, operation) in operations.iter().enumerate() {
         let is_last = index + 1 == operations.len();
+        if shown.filter(|_| model.facts.has_text_of_trace) == Some(index) {
+            cleared = Some(model.records());
+            text += "  - { write: trace, text: \"\" }\n";
+            origins.push(index);
+        }
         let steps = operation.steps(&model).into_iter().filter(|step| is_worth(step, *model.facts, is_last));
         let steps: Vec<String> = steps.collect();
         let errno = operation.apply(&mut model).err();
@@ -66,7 +74,11 @@ pub(super) fn script(summary: &str, mut model: Model, operations: &[Operation]) 
         let _ = writeln!(text, "  - {{ {step} }}");
         origins.push(operations.len());
     }
-    let expectations = expectations(&model, operations);
+    let mut expectations = expectations(&model, operations);
+    if let Some(cleared) = cleared {
+        let events = model.records() - cleared;
+        let _ = writeln!(expectations, "  - {{ kernel_text: {{ events: {{ at_least: {events} }} }} }}");
+    }
     if !expectations.is_empty() {
         text += "expect:\n";
         text += &expectations;
@@ -148,7 +160,10 @@ fn in_order(moments: &[BTreeSet<Event>], name: impl Fn(&Event) -> String) -> Str
 mod tests {
     use super::*;
     use crate::{
-        explore::{choose::Chooser, names::Sequence},
+        explore::{
+            choose::{Chooser, kept},
+            names::Sequence,
+        },
         scenario::{Scenario, Step},
     };
     use std::path::Path;
@@ -187,13 +202,17 @@ mod tests {
             maps: true,
             user_events: true,
             tprobes: true,
+            has_text_of_trace: true,
             ..Facts::default()
         };
         let with_faults = Facts { faults: true, ..facts };
+        let mut shown = 0;
         for facts in [facts, with_faults] {
             let mut chooser = Chooser::new(1, facts);
-            for _ in 0..100 {
-                let operations = [chooser.sequence(None), chooser.sequence(None)].concat();
+            for number in 0..100 {
+                let (first, last) = (chooser.sequence(None), chooser.sequence(None));
+                let keeping = kept(facts, &last).filter(|_| number % 2 == 0);
+                let operations = [first, keeping.clone().unwrap_or(last)].concat();
                 let script = script("two sequences", Model::new(facts), &operations);
                 let scenario = Scenario::parse(Path::new("explored.yaml"), &script.text);
                 let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{}", script.text));
@@ -201,7 +220,10 @@ mod tests {
                 let defines = |step: &Step| matches!(step, Step::Write(write) if write.write.as_str() == "dynamic_events");
                 let plain = scenario.steps.iter().any(|step| defines(&step.value));
                 assert!(!(plain && facts.faults), "{}", script.text);
+                assert_eq!(scenario.compares_kernel_text(), keeping.is_some(), "{}", script.text);
+                shown += usize::from(keeping.is_some());
             }
         }
+        assert!(shown > 80, "{shown}");
     }
 }

@@ -252,6 +252,8 @@ pub(super) struct Facts {
     pub(super) ftrace_stays: bool,
     /// Whether the kernel's text can be compared: with a vmlinux.
     pub(super) has_text: bool,
+    /// Whether the kernel's text of the trace can be compared: since 6.1, unless steps after the last look clear it.
+    pub(super) has_text_of_trace: bool,
     /// What the kernel is known to do otherwise.
     pub(super) known: Known,
 }
@@ -349,6 +351,12 @@ impl Model {
     /// Returns the probes of an event, in order.
     pub(super) fn probes(&self, event: Event) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(move |line| line.event == event)
+    }
+
+    /// Returns the number of records in the whole trace of the top level.
+    pub(super) fn records(&self) -> u64 {
+        let of_events: usize = self.recorded.values().map(Vec::len).sum();
+        of_events as u64 + self.traced.values().sum::<u64>() + *self.stacked
     }
 
     /// Returns whether the records of an event have a `value`.

@@ -149,7 +149,6 @@ impl Recorder<'_> {
             return Ok(());
         }
         let before = State::read(&mut self.traced.link)?;
-        self.traced.keep(scenario);
         self.traced.start(&scenario.trace, self.directory)?;
         let began = self.traced.link.machine.noted();
         let mut ended = self.steps(scenario, recording, stage);
@@ -208,6 +207,7 @@ impl Recorder<'_> {
         for (number, step) in (1..).zip(&scenario.steps) {
             *stage = format!("step {number} (`{}`)", step.text);
             mark(&mut self.traced.link, number);
+            self.traced.keep(scenario, number);
             recording.notes.extend(self.traced.before_step(&step.value)?);
             let watched = Origins::watches(&step.value);
             if watched {

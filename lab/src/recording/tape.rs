@@ -86,14 +86,16 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Leaves events in the buffer until the last step, except before a step that may clear it, if the
-    /// scenario compares the kernel's text of them, if its tracer keeps those of the maximum latency, since what was
-    /// read before the exchange is missing there, or if it has no trace and the buffer is that of its scripts.
-    pub(super) fn keep(&mut self, scenario: &Scenario) {
+    /// Leaves events in the buffer in the step of this number, except before it if it may clear the buffer: if the
+    /// tracer keeps those of the maximum latency, since what was read before the exchange is missing there; if the
+    /// scenario has no trace and the buffer is that of its scripts; and to compare the kernel's text of them, if no
+    /// later step may clear the buffer.
+    pub(super) fn keep(&mut self, scenario: &Scenario, number: usize) {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
         let is_of_scripts = scenario.shells().next().is_some() && scenario.trace == TraceSetup::default();
-        self.keeps = scenario.compares_kernel_text() || has_maximum || is_of_scripts;
+        let is_last = || !scenario.steps.iter().skip(number).any(|step| may_clear(&step.value));
+        self.keeps = has_maximum || is_of_scripts || scenario.compares_kernel_text() && is_last();
     }
 
     /// Returns the number of events of each CPU of a tracing instance that are stored.
@@ -161,14 +163,8 @@ impl<'a> Traced<'a> {
     /// Reads the ring buffers before a step that may clear them. Says what was lost in earlier steps.
     pub(super) fn before_step(&mut self, step: &Step) -> Result<Vec<String>, Death> {
         let losses = match step {
-            Step::Write(write) if self.keeps && is_message(write.write.as_str()) => Vec::new(),
-            // Changing the tracer or removing an event clears the buffer. A module or a script may do either.
-            Step::Write(_)
-            | Step::Load(_)
-            | Step::LoadModule(_)
-            | Step::Unload(_)
-            | Step::Shell(_)
-            | Step::Kselftest(_) => self.catch_up()?,
+            step if may_clear(step) => self.catch_up()?,
+            Step::Write(_) if !self.keeps => self.catch_up()?,
             Step::Workload(_) => self.compare()?,
             _ => Vec::new(),
         };
@@ -299,6 +295,16 @@ impl<'a> Traced<'a> {
             tape.writer.finish(&files).map_err(Death::Lab)?;
         }
         Ok(losses)
+    }
+}
+
+/// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module or a script may
+/// do either.
+fn may_clear(step: &Step) -> bool {
+    match step {
+        Step::Write(write) => !is_message(write.write.as_str()),
+        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
+        _ => false,
     }
 }
 
