@@ -75,10 +75,11 @@ static uint64_t hits(void)
 }
 
 /*
- * Calls between two pauses. Without pauses the tasks never sleep voluntarily,
- * which unregistering waits for; it then takes most of a second (6.1).
+ * Writes between two pauses. Without pauses the tasks never sleep voluntarily,
+ * which unregistering waits for. A write and a read with hooks that linger for
+ * 3 ms take a fiftieth of a second.
  */
-#define BURST 64
+#define BURST 4
 #define PAUSE_US 1000
 
 static void write_on(int cpu)

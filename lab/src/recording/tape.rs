@@ -70,7 +70,7 @@ pub(super) struct Traced<'a> {
     formats: Formats,
     /// Events that were written to `inject` files.
     injected: BTreeSet<String>,
-    /// Whether events stay in the buffer until the last step, see [`Traced::keep`].
+    /// Whether events stay in the buffer, see [`Traced::keep`].
     keeps: bool,
 }
 
@@ -86,10 +86,10 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Leaves events in the buffer in the step of this number, except before it if it may clear the buffer: if the
-    /// tracer keeps those of the maximum latency, since what was read before the exchange is missing there; if the
-    /// scenario has no trace and the buffer is that of its scripts; and to compare the kernel's text of them, if no
-    /// later step may clear the buffer.
+    /// Decides whether events stay in the buffer during the step of this number; before a step that may clear it, they
+    /// are read in any case. They stay if the tracer keeps those of the maximum latency, since what was read before the
+    /// exchange is missing there; if the scenario has no trace and the buffer is that of its scripts; and, to compare
+    /// the kernel's text of them, if no later step may clear the buffer.
     pub(super) fn keep(&mut self, scenario: &Scenario, number: usize) {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));

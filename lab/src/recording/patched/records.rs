@@ -198,6 +198,7 @@ impl TextReader {
         let targets = self.targets(link, &layout)?;
         let kprobes = kprobes(link)?;
         let swept = Swept::read(link, &records, targets.ops.is_some())?;
+        // Those that are as expected are only shown.
         let (mut wrong, mut right, mut total) = (Vec::new(), Vec::new(), 0);
         for (record, seen) in records.iter().zip(swept.each(targets.ops.is_some())) {
             for ((address, expected), found) in record.expected(&targets, &kprobes).into_iter().zip(seen.site)
@@ -212,9 +213,9 @@ impl TextReader {
                 if holds { right.push(difference) } else { wrong.push(difference) }
             }
         }
-        let compared = [wrong, right].concat();
-        notes.keep_listing(&listing(&compared, total, false))?;
-        let mut failures = differences(symbols, &compared, total)?;
+        wrong.append(&mut right);
+        notes.keep_listing(&listing(&wrong, total, false))?;
+        let mut failures = differences(symbols, &wrong, total)?;
         failures.extend(shortened(self.wrong_literals(&records, &targets, &swept)));
         let on = self.word(link, "ftrace_enabled")? != 0;
         failures.extend(shortened(self.wrong_states(&records, on, wanted(step))));
