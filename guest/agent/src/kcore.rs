@@ -5,11 +5,10 @@ use crate::{
     vectored,
 };
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::AsFd,
     fs::{Mode, OFlags, open},
     io::Errno,
 };
-use std::sync::OnceLock;
 
 /// The maximum length of a read, in bytes.
 const LENGTH_MAX: u32 = 64 * 1024;
@@ -32,33 +31,17 @@ pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal>
     if length > LENGTH_MAX {
         return Err(Refusal::new(format!("read {what}"), Errno::INVAL));
     }
-    let Core { file, segments } = core()?;
-    let offset = file_offset(segments, address, u64::from(length))
-        .ok_or_else(|| Refusal::new(format!("read {what}"), Errno::FAULT))?;
-    let data = read_at(file, offset, length as usize).refused("read", &what)?;
-    if data.len() < length as usize {
-        return Err(Refusal::new(format!("read {what}"), Errno::FAULT));
-    }
-    Ok(data)
-}
-
-/// The open file, whose segments only change when memory is plugged in.
-struct Core {
-    file: OwnedFd,
-    segments: Vec<Segment>,
-}
-
-/// Returns the file. Its header is long, and read the first time only.
-fn core() -> Result<&'static Core, Refusal> {
-    static CORE: OnceLock<Core> = OnceLock::new();
-    if let Some(core) = CORE.get() {
-        return Ok(core);
-    }
     let file = open(FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).refused("open", FILE)?;
     let header = read_at(&file, 0, HEADER).refused("read", FILE)?;
     let headers = read_at(&file, 0, headers_length(&header)).refused("read", FILE)?;
     let segments = segments(&headers).ok_or_else(|| Refusal::new("parse /proc/kcore", Errno::NOEXEC))?;
-    Ok(CORE.get_or_init(|| Core { file, segments }))
+    let offset = file_offset(&segments, address, u64::from(length))
+        .ok_or_else(|| Refusal::new(format!("read {what}"), Errno::FAULT))?;
+    let data = read_at(&file, offset, length as usize).refused("read", &what)?;
+    if data.len() < length as usize {
+        return Err(Refusal::new(format!("read {what}"), Errno::FAULT));
+    }
+    Ok(data)
 }
 
 /// Reads the instruction at `address`, and others behind it, each `gap` instructions after the one before. EFAULT as

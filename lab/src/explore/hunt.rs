@@ -238,8 +238,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
                 ((0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect(), chooser.keeps())
             };
             let mut batch = sequences.clone();
-            if let Some(last) = batch.last_mut().filter(|_| keeps) {
-                *last = kept(self.facts, last).unwrap_or_else(|| last.clone());
+            if keeps
+                && let Some(last) = batch.last_mut()
+                && let Some(kept) = kept(self.facts, last)
+            {
+                *last = kept;
             }
             let ran = self.once(&batch.concat())?;
             if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
