@@ -393,6 +393,7 @@ fn known(kernel: &Kernel) -> Known {
         uprobe_removed: has("bugs/uprobe-removed"),
         mod_leak: has("bugs/mod-command-leak"),
         mod_listed: has("bugs/mod-command-listed"),
+        kprobe_disarmed: has("bugs/kprobe-disarmed"),
         stack_command: has("bugs/stacktrace-command"),
         file_offset: has("bugs/uprobe-file-offset"),
         eprobe_instance: has("bugs/eprobe-instance"),

@@ -2,8 +2,8 @@
 
 use super::{
     families::{
-        Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Triggers,
-        Workload,
+        Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Switches,
+        Triggers, Workload,
         commands::Command,
         hooks::{HookChange, Way},
         probes::List,
@@ -269,6 +269,18 @@ fn uprobes_of_an_armed_event_are_left_alone_where_the_kernel_loses_them() {
     assert_eq!(model.recorded[&EVENT], [Some(4)]);
     assert!(!at(Function::Open).is_known(&model));
     assert!(!Operation::Probes(Probes::Remove(List::All, EVENT)).is_known(&model));
+}
+
+#[test]
+fn a_kprobe_enabled_while_all_are_disarmed_is_armed_with_them_or_left_alone_where_the_kernel_forgets_it() {
+    let all = |on| Operation::Switches(Switches::Kprobes(on));
+    let operations =
+        [(writes(EVENT), ""), (all(false), ""), (enable(None, EVENT, true), ""), (WORK, ""), (all(true), "")];
+    let model = applied(&operations);
+    assert!(model.recorded[&EVENT].is_empty() && model.has_brk(Function::Write));
+    let known = Known { kprobe_disarmed: true, ..Known::default() };
+    let model = applied_to(Model::new(Facts { known, ..Facts::default() }), &operations[..2]);
+    assert!(!enable(None, EVENT, true).is_known(&model) && enable(None, EVENT, false).is_known(&model));
 }
 
 #[test]

@@ -189,6 +189,8 @@ pub(super) struct Known {
     pub(super) mod_leak: bool,
     /// Commands are missing behind functions that wait for a module (`bugs/mod-command-listed`).
     pub(super) mod_listed: bool,
+    /// A kprobe event that is enabled while all kprobes are disarmed stays so (`bugs/kprobe-disarmed`).
+    pub(super) kprobe_disarmed: bool,
     /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
     pub(super) stack_command: bool,
     /// An offset in the file of a uprobe is added twice (`bugs/uprobe-file-offset`).

@@ -3,7 +3,7 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{Event, Function, MODULE, switch, write},
+    names::{Function, MODULE, switch, write},
     state::{Errno, Line, Model, Tracing},
 };
 use serde::{Deserialize, Serialize};
@@ -141,12 +141,6 @@ impl Family for KeyChange {
 }
 
 impl Model {
-    /// Returns the events with an fprobe of a function that the kernel does not have, which cannot be armed.
-    pub(super) fn absent(&self) -> impl Iterator<Item = Event> {
-        let is_absent = |line: &&Line| line.probe.kind.is_fprobe() && !self.has(line.probe.function);
-        self.lines.iter().filter(is_absent).map(|line| line.event)
-    }
-
     /// Takes the armed fprobes off the function of the module.
     fn lose_fprobes(&mut self) {
         for index in 0..self.lines.len() {

@@ -107,7 +107,7 @@ macro_rules! families {
                 let after = || model.after(|model| self.apply(model));
                 knows
                     && !(model.facts.known.eprobe_instance && after().has_eprobe_twice())
-                    && !model.absent().any(|event| !model.is_armed(event) && after().is_armed(event))
+                    && !model.unarmable().any(|event| !model.is_armed(event) && after().is_armed(event))
             }
 
             /// See [`Family::apply`].

@@ -229,6 +229,17 @@ impl Model {
         !self.disarmed && self.lines.iter().filter(here).any(|line| self.is_armed(line.event))
     }
 
+    /// Returns the events that cannot be armed now: those with an fprobe of a function that the kernel does not have,
+    /// and, by a bug, with a kprobe while all are disarmed.
+    pub(super) fn unarmable(&self) -> impl Iterator<Item = Event> {
+        let stays_off = self.disarmed && self.facts.known.kprobe_disarmed;
+        let is_unarmable = move |line: &&Line| match line.probe.kind {
+            kind if kind.is_fprobe() => !self.has(line.probe.function),
+            kind => kind.is_kprobe() && stays_off,
+        };
+        self.lines.iter().filter(is_unarmable).map(|line| line.event)
+    }
+
     fn define(&mut self, event: Event, probe: Probe) -> Result<(), Errno> {
         if probe.arguments == Arguments::Zeroth {
             return Err("EINVAL");
