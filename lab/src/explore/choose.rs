@@ -2,7 +2,7 @@
 
 use super::{
     draw::Draw,
-    families::{Events, KeyChange, Operation, ROWS, Row, Workload, tear_down},
+    families::{Cpus, Events, KeyChange, Operation, ROWS, Row, Workload, tear_down},
     guide::Guide,
     names::{Event, Sequence},
     state::{Facts, Model},
@@ -163,7 +163,9 @@ pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operati
     let enable = events.into_iter().map(|event| Operation::Events(Events::Enable(None, event, true)));
     // Without the module, what is there would count as left behind by it.
     let load = (!model.keys.is_loaded()).then_some(Operation::Keys(KeyChange::Load(true)));
-    for last in enable.chain(load).chain(SHOWN) {
+    // A CPU that is off keeps its part of a buffer that is cleared.
+    let online = model.cpu_off.then_some(Operation::Cpus(Cpus(true)));
+    for last in online.into_iter().chain(enable).chain(load).chain(SHOWN) {
         let is_known = last.is_known(&model);
         if is_known {
             let _ = last.apply(&mut model);
@@ -220,6 +222,15 @@ mod tests {
         let has = |is: fn(&Operation) -> bool| sequences.iter().any(is);
         assert!(has(|operation| matches!(operation, Operation::Hooks(_))));
         assert!(has(|operation| matches!(operation, Operation::Together(_))));
+    }
+
+    #[test]
+    fn what_is_kept_has_both_cpus() {
+        let facts = Facts { has_text_of_trace: true, ..Facts::default() };
+        let kept = kept(facts, &finished(facts, vec![Operation::Cpus(Cpus(false))])).unwrap();
+        let mut model = Model::new(facts);
+        kept.iter().for_each(|operation| _ = operation.apply(&mut model));
+        assert!(kept.contains(&Operation::Cpus(Cpus(false))) && !model.cpu_off, "{kept:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
 
 /// Takes the second CPU on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(in crate::explore) struct Cpus(bool);
+pub(in crate::explore) struct Cpus(pub(in crate::explore) bool);
 
 impl Family for Cpus {
     const WEIGHT: usize = 1;
