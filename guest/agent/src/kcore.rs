@@ -4,6 +4,7 @@ use crate::{
     refusal::{Refusal, Refused},
     vectored,
 };
+use protocol::SKIP;
 use rustix::{
     fd::AsFd,
     fs::{Mode, OFlags, open},
@@ -11,7 +12,7 @@ use rustix::{
 };
 
 /// The maximum length of a read, in bytes.
-const LENGTH_MAX: u32 = 64 * 1024;
+const LENGTH_MAX: u32 = 512 * 1024;
 
 /// The size of an instruction, in bytes.
 const INSTRUCTION: usize = 4;
@@ -44,19 +45,26 @@ pub(crate) fn read_memory(address: u64, length: u32) -> Result<Vec<u8>, Refusal>
     Ok(data)
 }
 
-/// Reads the instruction at `address`, and others behind it, each `gap` instructions after the one before. EFAULT as
-/// for [`read_memory`].
+/// Reads the instruction at `address`, and others behind it, as [`protocol::Request::ReadInstructions`] has their gaps.
+/// EFAULT as for [`read_memory`].
 pub(crate) fn read_instructions(address: u64, gaps: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let gaps = gaps.iter().map(|gap| usize::from(*gap) * INSTRUCTION);
-    let length = INSTRUCTION + gaps.clone().sum::<usize>();
+    let (offsets, length) = offsets(gaps);
     let all = read_memory(address, u32::try_from(length).unwrap_or(u32::MAX))?;
-    let mut at = 0;
-    let mut read = all[..INSTRUCTION].to_vec();
+    Ok(offsets.iter().flat_map(|at| &all[*at..*at + INSTRUCTION]).copied().collect())
+}
+
+/// Returns the offsets of instructions with these gaps, and the length of all, in bytes.
+fn offsets(gaps: &[u8]) -> (Vec<usize>, usize) {
+    let mut offsets = vec![0];
+    let mut end = INSTRUCTION;
     for gap in gaps {
-        at += gap;
-        read.extend(&all[at..at + INSTRUCTION]);
+        end += usize::from(*gap) * INSTRUCTION;
+        if *gap < SKIP {
+            offsets.push(end);
+            end += INSTRUCTION;
+        }
     }
-    Ok(read)
+    (offsets, end)
 }
 
 /// Reads up to `length` bytes at a file offset, fewer at the end of the file.
@@ -156,6 +164,12 @@ mod tests {
             (1, 0x8000, u64::MAX - 0xfff, 0xfff),
         ]);
         assert_eq!(file_offset(&segments(&elf).unwrap(), address, length), expect);
+    }
+
+    #[test]
+    fn a_gap_may_be_longer_than_a_byte_counts() {
+        assert_eq!(offsets(&[]), (vec![0], 4));
+        assert_eq!(offsets(&[0, 254, SKIP, 0, SKIP, SKIP, 1]), (vec![0, 4, 1024, 2048, 4096], 4100));
     }
 
     #[test]

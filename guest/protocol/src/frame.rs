@@ -83,8 +83,8 @@ mod tests {
     /// Lab and agent of the same version understand each other: the wire format may change only
     /// together with [`crate::VERSION`].
     #[test]
-    fn the_wire_format_of_version_6() {
-        assert_eq!(crate::VERSION, 6);
+    fn the_wire_format_of_version_7() {
+        assert_eq!(crate::VERSION, 7);
         let write = Request::WriteFile { path: "a".into(), data: vec![0x80, 1], mode: WriteMode::Append };
         assert_eq!(encode(&write).unwrap(), b"\x07\0\0\0\x01\x01a\x02\x80\x01\x01");
         assert_eq!(encode(&Reply::Data(vec![7; 3])).unwrap(), b"\x05\0\0\0\x02\x03\x07\x07\x07");

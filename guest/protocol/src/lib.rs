@@ -9,10 +9,10 @@ mod frame;
 mod message;
 
 pub use frame::{FrameError, MAX_FRAME, encode, read_frame, write_frame};
-pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request, Stdin, WriteMode};
+pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request, SKIP, Stdin, WriteMode};
 
 /// The name of the virtio-serial port, as in `/sys/class/virtio-ports/*/name`.
 pub const PORT_NAME: &str = "org.ftrace-lab.agent";
 
 /// Incremented whenever a message changes; lab and agent refuse to work with another version.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;

@@ -141,7 +141,7 @@ pub enum Request {
     ReadMemory {
         /// A kernel virtual address.
         address: u64,
-        /// The number of bytes, at most 64 KiB.
+        /// The number of bytes, at most 512 KiB.
         length: u32,
     },
     /// Reads the instruction at an address, and others behind it, like `ReadMemory`: [`Reply::Data`] with four bytes of
@@ -149,7 +149,8 @@ pub enum Request {
     ReadInstructions {
         /// The address of the first.
         address: u64,
-        /// How far it is from each to the next, in instructions; to the last one at most 64 KiB.
+        /// How many instructions are between each and the next. [`SKIP`] is so many, and more follow before the next
+        /// one that is read. To the last one it is at most 512 KiB.
         #[serde(with = "serde_bytes")]
         gaps: Vec<u8>,
     },
@@ -179,6 +180,9 @@ pub enum Request {
     /// Syncs and powers the machine off. There is no reply.
     PowerOff,
 }
+
+/// See [`Request::ReadInstructions`].
+pub const SKIP: u8 = u8::MAX;
 
 /// The maximum number of bytes of one [`Request::Feed`]: PIPE_BUF, which a pipe takes atomically.
 pub const FEED_MAX: usize = 4096;

@@ -5,14 +5,14 @@ use crate::{
     machine::Death,
     recording::link::{Link, unexpected},
 };
-use protocol::{Reply, Request};
-use std::collections::BTreeMap;
+use protocol::{Reply, Request, SKIP};
+use std::{collections::BTreeMap, iter};
 
 /// The maximum that the agent reads at a time, in bytes.
-const READ_MAX: u64 = 64 << 10;
+const READ_MAX: u64 = 512 << 10;
 
-/// Instructions that are at most this far from one to the next are read together, in instructions.
-const NEAR: u64 = u8::MAX as u64;
+/// Instructions that are at most this far from one to the next are read together, in bytes.
+const NEAR: u64 = 16 << 10;
 
 /// Reads the instructions at these addresses, and leaves out those that cannot be read.
 pub(super) fn instructions(
@@ -69,9 +69,7 @@ fn spans(addresses: &[u64]) -> Vec<&[u64]> {
     let (mut spans, mut start) = (Vec::new(), 0);
     for end in 1..=addresses.len() {
         let (first, last) = (addresses[start], addresses[end - 1]);
-        let is_far = |next: u64| {
-            next - last > NEAR * INSTRUCTION || (next - first).saturating_add(INSTRUCTION) > READ_MAX
-        };
+        let is_far = |next: u64| next - last > NEAR || (next - first).saturating_add(INSTRUCTION) > READ_MAX;
         if addresses.get(end).is_none_or(|next| is_far(*next)) {
             spans.push(&addresses[start..end]);
             start = end;
@@ -80,9 +78,15 @@ fn spans(addresses: &[u64]) -> Vec<&[u64]> {
     spans
 }
 
-/// Returns how far it is from each address to the next, in instructions.
+/// Returns how far it is from each address to the next, as [`Request::ReadInstructions`] has it.
 fn gaps(span: &[u64]) -> Vec<u8> {
-    span.windows(2).map(|two| ((two[1] - two[0]) / INSTRUCTION) as u8).collect()
+    let mut gaps = Vec::with_capacity(span.len());
+    for two in span.windows(2) {
+        let gap = (two[1] - two[0]) / INSTRUCTION - 1;
+        gaps.extend(iter::repeat_n(SKIP, (gap / u64::from(SKIP)) as usize));
+        gaps.push((gap % u64::from(SKIP)) as u8);
+    }
+    gaps
 }
 
 #[cfg(test)]
@@ -92,9 +96,9 @@ mod tests {
     #[test]
     fn what_is_near_is_read_together_and_no_more_than_the_agent_reads() {
         assert!(spans(&[]).is_empty());
-        let near = [0x1000, 0x1004, 0x1100, 0x14fc];
-        assert_eq!(spans(&[near.as_slice(), &[0x18fc, 0x9000]].concat()), [&near[..], &[0x18fc], &[0x9000]]);
-        assert_eq!(gaps(&near), [1, 63, 255]);
+        let near = [0x1000, 0x1004, 0x1100, 0x14fc, 0x18fc, 0x20fc];
+        assert_eq!(spans(&[near.as_slice(), &[0x9000]].concat()), [&near[..], &[0x9000]]);
+        assert_eq!(gaps(&near), [0, 62, 254, 255, 0, 255, 255, 1]);
         let many: Vec<u64> = (0..100_000).map(|index| index * 4).collect();
         let spans = spans(&many);
         assert_eq!(spans.concat(), many);
