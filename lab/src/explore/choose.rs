@@ -2,10 +2,11 @@
 
 use super::{
     draw::Draw,
+    facts::Facts,
     families::{Cpus, Events, KeyChange, Operation, ROWS, Row, Workload, tear_down},
     guide::Guide,
     names::{Event, Sequence},
-    state::{Facts, Model},
+    state::Model,
 };
 use fastrand::Rng;
 use std::{
@@ -22,6 +23,9 @@ const CANDIDATES: usize = 6;
 
 /// How often a look is drawn, in relation to the weights of the families.
 const LOOKS: usize = 1;
+
+/// How often one of the families of a sequence is drawn beside its weight.
+const MOST: usize = 15;
 
 /// One in so many batches keeps what its last sequence has made, see [`kept`].
 const KEPT: u8 = 4;
@@ -100,9 +104,11 @@ impl Chooser {
     }
 
     /// The families that a sequence draws from, each as often as its weight; `None` is a look. Unless it is confined,
-    /// some are left out, others in each sequence, so that the rest meet more often.
+    /// some are left out, others in each sequence, so that the rest meet more often; and one comes so often that what
+    /// takes several operations of it happens, too.
     fn families(&mut self) -> Vec<Option<&'static Row>> {
         let mut families: Vec<_> = iter::repeat_n(None, LOOKS).collect();
+        let mut drawn = Vec::new();
         for row in ROWS {
             let is_drawn = match &self.areas[..] {
                 [] => self.random.u8(..5) < 2,
@@ -111,7 +117,12 @@ impl Chooser {
             if row.always || is_drawn {
                 families.extend(iter::repeat_n(Some(row), row.weight));
             }
+            if is_drawn {
+                drawn.push(row);
+            }
         }
+        let most = self.random.choice(drawn);
+        families.extend(most.into_iter().flat_map(|row| iter::repeat_n(Some(row), MOST)));
         families
     }
 }

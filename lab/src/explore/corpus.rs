@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::explore::{
         choose::{Chooser, body},
-        state::Facts,
+        facts::Facts,
     };
 
     #[test]

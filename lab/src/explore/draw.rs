@@ -58,9 +58,13 @@ impl Draw<'_> {
         Event::User(self.sequence, self.random.u8(..EVENTS))
     }
 
-    /// An event of any kind, which may exist or not.
+    /// An event of any kind: mostly one that exists, and else one that may exist or not.
     pub(super) fn event(&mut self) -> Event {
-        if self.model.facts.syscalls && self.rarely(4) {
+        let exists: Vec<Event> =
+            self.model.files.keys().filter(|(_, place)| place.is_none()).map(|(event, _)| *event).collect();
+        if !exists.is_empty() && !self.rarely(4) {
+            self.one(&exists)
+        } else if self.model.facts.syscalls && self.rarely(4) {
             Event::Syscall
         } else if self.model.facts.synthetic && self.rarely(4) {
             self.synthetic()

@@ -2,11 +2,11 @@
 
 use super::{
     choose::finished,
+    facts::Facts,
     families::Operation,
     guide::{renumbered, without_unknown},
     hunt::{BATCH, Hunt, Told, lock},
     names::Sequence,
-    state::Facts,
 };
 use anyhow::{Context, Result};
 use std::{iter, sync::Mutex};

@@ -3,9 +3,10 @@
 use super::{
     choose::body,
     corpus::{Corpus, OPERATIONS_MAX, SEQUENCES_MAX},
+    facts::Facts,
     families::Operation,
     names::Sequence,
-    state::{Facts, Model},
+    state::Model,
 };
 use crate::{
     coverage::{Ran, Ranges, Source, SourceFiles},

@@ -3,22 +3,22 @@
 use super::{
     choose::{Chooser, kept},
     corpus::{Corpus, named},
+    facts::Facts,
     families::Operation,
     guide::{Guide, without_unknown},
-    names::{Function, PROGRAM, USER_FUNCTIONS},
     script::script,
     shrink::shrink,
     signature::{broken, signature},
-    state::{Facts, Known, Model},
+    state::Model,
 };
 use crate::{
     coverage::Ran,
-    guest::{Guest, offset_of},
+    guest::Guest,
     host::interrupt,
-    kernel::{Kernel, KernelVersion},
+    kernel::Kernel,
     results::{COVERAGE, ScenarioResult, Status},
     run::{Attempt, Prepared, cpus},
-    scenario::{FromText, Scenario, ScenarioFile, UserPlace},
+    scenario::{Scenario, ScenarioFile},
 };
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
@@ -141,31 +141,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         tell: F,
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
-        let config = kernel.config_text()?;
-        let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
-        let syscalls = has("FTRACE_SYSCALLS") && is_since(kernel, "5.16");
-        let facts = Facts {
-            fprobes: has("FPROBE_EVENTS"),
-            synthetic: has("SYNTH_EVENTS"),
-            user_events: has("USER_EVENTS"),
-            tprobes: has("FPROBE_EVENTS"),
-            // Since 7.0 at the latest they have a symbol of their own.
-            eprobes: syscalls && (has("EPROBE_EVENTS") || has("PROBE_EVENTS") && !is_since(kernel, "7.0")),
-            syscalls,
-            offsets: has("UPROBE_EVENTS").then(|| offsets(prepared)).transpose()?,
-            word: word(prepared)?,
-            files_end: is_since(kernel, "6.11"),
-            direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
-            livepatch: has("LIVEPATCH"),
-            icount: search.icount,
-            maps: is_since(kernel, "6.10"),
-            faults: has("FAILSLAB") && has("FAIL_PAGE_ALLOC"),
-            leaks: has("DEBUG_KMEMLEAK"),
-            ftrace_stays: is_since(kernel, "7.3"),
-            has_text: kernel.vmlinux().is_some(),
-            has_text_of_trace: is_since(kernel, "6.1") && !has("DEBUG_KMEMLEAK"),
-            known: known(kernel),
-        };
+        let facts = Facts::of(prepared, kernel, search.icount)?;
         let guide = |corpus: &Corpus| Guide::new(prepared, kernel, corpus.clone()).map(Mutex::new);
         Ok(Hunt {
             prepared,
@@ -357,60 +333,6 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let text = script("found by exploring", Model::new(self.facts), operations).text;
         put(&self.directory.join("found"), name, &text)
     }
-}
-
-/// Returns the file of the program.
-fn program(prepared: &Prepared) -> Result<&Path> {
-    prepared.guest.workloads.get(PROGRAM).map(PathBuf::as_path).context("the workload is not built")
-}
-
-/// Returns the eight bytes at offset 4 of the program's file.
-fn word(prepared: &Prepared) -> Result<u64> {
-    let bytes = fs::read(program(prepared)?)?;
-    let word = bytes.get(4..12).and_then(|bytes| bytes.try_into().ok());
-    word.map(u64::from_le_bytes).context("the workload is empty")
-}
-
-/// Returns the offsets of the program's functions in its file.
-fn offsets(prepared: &Prepared) -> Result<[u64; 2]> {
-    let program = program(prepared)?;
-    let offset = |function: Function| {
-        let place = UserPlace::from_text(&format!("{PROGRAM}:{}", function.symbol()));
-        place.and_then(|place| offset_of(program, &place)).map_err(anyhow::Error::msg)
-    };
-    Ok([offset(USER_FUNCTIONS[0])?, offset(USER_FUNCTIONS[1])?])
-}
-
-/// Returns what a kernel does otherwise, by the bugs that it is known to have and by its version.
-fn known(kernel: &Kernel) -> Known {
-    let has = |bug: &str| kernel.spec.bugs.contains_key(bug);
-    Known {
-        arg0_leak: has("bugs/arg0-leak"),
-        fprobe_errno: has("bugs/fprobe-exists"),
-        fprobe_append: has("bugs/fprobe-append"),
-        fprobe_command: has("bugs/fprobe-command"),
-        uprobe_append: has("bugs/uprobe-append"),
-        uprobe_removed: has("bugs/uprobe-removed"),
-        mod_leak: has("bugs/mod-command-leak"),
-        mod_listed: has("bugs/mod-command-listed"),
-        kprobe_disarmed: has("bugs/kprobe-disarmed"),
-        stack_command: has("bugs/stacktrace-command"),
-        file_offset: has("bugs/uprobe-file-offset"),
-        eprobe_instance: has("bugs/eprobe-instance"),
-        off_filter: has("bugs/ftrace-off-filter"),
-        synthetic_instance: has("bugs/synthetic-instance"),
-        ipmodify_direct: has("bugs/ipmodify-direct"),
-        ipmodify_unset: has("bugs/ipmodify-unset"),
-        filter_reverted: has("bugs/filter-reverted"),
-        names_unregistered: has("bugs/names-unregistered"),
-        trigger_release: has("bugs/trigger-release"),
-        resize_errno: !is_since(kernel, "6.12"),
-        triggers_ignore_pids: !is_since(kernel, "5.16"),
-    }
-}
-
-fn is_since(kernel: &Kernel, version: &str) -> bool {
-    version.parse().is_ok_and(|version: KernelVersion| kernel.version >= version)
 }
 
 fn put(directory: &Path, name: &str, text: &str) -> Result<ScenarioFile> {

@@ -8,6 +8,7 @@ mod choose;
 mod corpus;
 mod draw;
 mod event_file;
+mod facts;
 mod families;
 mod fewer;
 mod filter;

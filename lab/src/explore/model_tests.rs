@@ -1,6 +1,7 @@
 //! What the model predicts, as tables.
 
 use super::{
+    facts::{Facts, Known},
     families::{
         Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Switches,
         Triggers, Workload,
@@ -14,7 +15,7 @@ use super::{
     filter::Filter,
     names::{Event, Function, Named, Place, Sequence},
     probe::{Arguments, Kind, Probe},
-    state::{Facts, Known, Model},
+    state::Model,
 };
 
 const SEQUENCE: Sequence = Sequence(0);

@@ -1,8 +1,8 @@
 //! A probe: its kind, its place, what it records, and how it is written.
 
 use super::{
+    facts::Facts,
     names::{Event, Function, PROGRAM},
-    state::Facts,
 };
 use serde::{Deserialize, Serialize};
 

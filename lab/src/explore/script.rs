@@ -2,9 +2,10 @@
 
 use super::{
     choose::SHOWN,
+    facts::{Facts, Known},
     families::{Functions, Operation},
     names::{Event, FUNCTIONS, Function, LANE, PROGRAM},
-    state::{Errno, Facts, Known, Model},
+    state::{Errno, Model},
 };
 use crate::scenario::Write;
 use std::{collections::BTreeSet, fmt::Write as _};

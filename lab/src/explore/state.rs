@@ -2,6 +2,7 @@
 
 use super::{
     event_file::EventFile,
+    facts::Facts,
     families::{commands::Command, hooks::Way, keys::Keys},
     names::{Event, Function, Named, Place},
     probe::Probe,
@@ -168,96 +169,6 @@ pub(super) enum User {
     Commands(Place, Command),
     /// The uprobes of an event.
     Uprobes(Event),
-}
-
-/// Known differences between a kernel and what it should do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Known {
-    /// A probe that is refused for its `$arg0` leaves memory behind (`bugs/arg0-leak`).
-    pub(super) arg0_leak: bool,
-    /// EINVAL instead of the error of registering an fprobe event (`bugs/fprobe-exists`).
-    pub(super) fprobe_errno: bool,
-    /// A probe that is added to an enabled fprobe event is not registered (`bugs/fprobe-append`).
-    pub(super) fprobe_append: bool,
-    /// Removing a command that enables or disables an fprobe event deadlocks (`bugs/fprobe-command`).
-    pub(super) fprobe_command: bool,
-    /// A uprobe that is added to an enabled event is not registered (`bugs/uprobe-append`).
-    pub(super) uprobe_append: bool,
-    /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).
-    pub(super) uprobe_removed: bool,
-    /// A tracing instance keeps functions that wait for a module (`bugs/mod-command-leak`).
-    pub(super) mod_leak: bool,
-    /// Commands are missing behind functions that wait for a module (`bugs/mod-command-listed`).
-    pub(super) mod_listed: bool,
-    /// A kprobe event that is enabled while all kprobes are disarmed stays so (`bugs/kprobe-disarmed`).
-    pub(super) kprobe_disarmed: bool,
-    /// A counted stacktrace command depends on `tracing_on` of the top level (`bugs/stacktrace-command`).
-    pub(super) stack_command: bool,
-    /// An offset in the file of a uprobe is added twice (`bugs/uprobe-file-offset`).
-    pub(super) file_offset: bool,
-    /// An event probe is attached in the first instance that enables it only (`bugs/eprobe-instance`).
-    pub(super) eprobe_instance: bool,
-    /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
-    pub(super) off_filter: bool,
-    /// A histogram of a synthetic event holds it for ever once its instance is gone (`bugs/synthetic-instance`).
-    pub(super) synthetic_instance: bool,
-    /// An IPMODIFY ftrace_ops is extended to a function that has a direct call (`bugs/ipmodify-direct`).
-    pub(super) ipmodify_direct: bool,
-    /// One whose filters nobody has set makes the kernel dereference NULL (`bugs/ipmodify-unset`).
-    pub(super) ipmodify_unset: bool,
-    /// Of two who write to `set_ftrace_filter` at once, one may be undone (`bugs/filter-reverted`).
-    pub(super) filter_reverted: bool,
-    /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
-    pub(super) names_unregistered: bool,
-    /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
-    pub(super) trigger_release: bool,
-    /// A buffer that cannot be resized is ENOMEM, whatever the reason: before 6.12 at the latest.
-    pub(super) resize_errno: bool,
-    /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
-    pub(super) triggers_ignore_pids: bool,
-}
-
-/// What sequences depend on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
-    /// Whether the kernel has fprobe events.
-    pub(super) fprobes: bool,
-    /// Whether the kernel has event probes.
-    pub(super) eprobes: bool,
-    /// Whether the kernel has synthetic events.
-    pub(super) synthetic: bool,
-    /// Whether the kernel has user events.
-    pub(super) user_events: bool,
-    /// Whether the kernel has probes of tracepoints.
-    pub(super) tprobes: bool,
-    /// Whether the kernel has events for system calls that are recorded like others: since 5.16.
-    pub(super) syscalls: bool,
-    /// The offsets of `main` and `eventfd` in the file of the program, if the kernel has uprobe events.
-    pub(super) offsets: Option<[u64; 2]>,
-    /// The eight bytes at offset 4 of that file.
-    pub(super) word: u64,
-    /// Whether all files of an event fail with ENODEV once it is removed: since 6.11 (`bugs/format-removed`).
-    pub(super) files_end: bool,
-    /// Whether the kernel has direct calls.
-    pub(super) direct: bool,
-    /// Whether the kernel has livepatches.
-    pub(super) livepatch: bool,
-    /// The `icount` of the scenarios, whose guests then have one CPU.
-    pub(super) icount: Option<u8>,
-    /// Whether buffers can be mapped: since 6.10.
-    pub(super) maps: bool,
-    /// Whether allocations can be made to fail.
-    pub(super) faults: bool,
-    /// Whether the kernel finds memory to which nothing refers.
-    pub(super) leaks: bool,
-    /// Whether ftrace cannot be turned off: since 7.3.
-    pub(super) ftrace_stays: bool,
-    /// Whether the kernel's text can be compared: with a vmlinux.
-    pub(super) has_text: bool,
-    /// Whether the kernel's text of the trace can be compared: since 6.1, unless steps after the last look clear it.
-    pub(super) has_text_of_trace: bool,
-    /// What the kernel is known to do otherwise.
-    pub(super) known: Known,
 }
 
 /// The state of tracing.

@@ -49,13 +49,16 @@ impl Family for KeyChange {
 
     fn draw(draw: &mut Draw<'_>) -> KeyChange {
         let on = draw.on();
+        let keys = draw.model.keys;
+        if !keys.is_loaded() {
+            return draw.one(&[KeyChange::Load(true), KeyChange::Load(true), KeyChange::Trace(on)]);
+        }
         let changes = [
-            KeyChange::Load(on),
-            KeyChange::Load(on),
-            KeyChange::Count(on),
+            KeyChange::Load(false),
+            KeyChange::Count(keys.counted == 0 || draw.random.bool()),
+            KeyChange::Count(keys.counted == 0 || draw.random.bool()),
             KeyChange::Enable(!on),
             KeyChange::Trace(on),
-            KeyChange::Show,
             KeyChange::Show,
         ];
         draw.one(&changes)

@@ -98,12 +98,12 @@ impl Model {
 mod tests {
     use super::*;
     use crate::explore::{
+        facts::Facts,
         families::{
             Operation, Switches, Workload,
             hooks::{HookChange, Hooks},
         },
         names::{Named, Sequence},
-        state::Facts,
     };
 
     #[test]

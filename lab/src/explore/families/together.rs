@@ -1,6 +1,6 @@
 //! Two operations at the same moment, each on a CPU of its own.
 
-use super::{Family, Operation};
+use super::{Family, Operation, Row};
 use crate::explore::{
     draw::Draw,
     names::{call, calls},
@@ -8,6 +8,9 @@ use crate::explore::{
 };
 use serde::{Deserialize, Serialize};
 use std::iter;
+
+/// The name of this family.
+const NAME: &str = "Together";
 
 /// How often an operation is drawn until it is a call that the model knows.
 const TRIES: usize = 10;
@@ -23,7 +26,12 @@ impl Family for Together {
     const WEIGHT: usize = 4;
 
     fn draw(draw: &mut Draw<'_>) -> Together {
-        Together(Box::new([one(draw), one(draw)]))
+        // Neither consists of others.
+        let is_other = |row: &Option<&Row>| row.is_none_or(|row| row.name != NAME);
+        let families: Vec<_> = draw.families.iter().copied().filter(is_other).collect();
+        let Draw { sequence, model, .. } = *draw;
+        let mut draw = Draw { random: &mut *draw.random, sequence, model, families: &families };
+        Together(Box::new([one(&mut draw), one(&mut draw)]))
     }
 
     fn knows(&self, model: &Model) -> bool {
@@ -93,10 +101,10 @@ fn in_turn(model: &Model, first: &Operation, second: &Operation) -> Option<(Mode
 mod tests {
     use super::*;
     use crate::explore::{
+        facts::Facts,
         families::{Events, Instances, Probes, Switches, probes::List},
         names::{Event, Named, Sequence},
         probe::{Kind, Probe},
-        state::Facts,
     };
 
     #[test]
