@@ -69,8 +69,13 @@ fn spans(addresses: &[u64]) -> Vec<&[u64]> {
     let (mut spans, mut start) = (Vec::new(), 0);
     for end in 1..=addresses.len() {
         let (first, last) = (addresses[start], addresses[end - 1]);
-        let is_far = |next: u64| next - last > NEAR || (next - first).saturating_add(INSTRUCTION) > READ_MAX;
-        if addresses.get(end).is_none_or(|next| is_far(*next)) {
+        // The addresses may be any, since they are the guest's word.
+        let ends = |next: u64| {
+            next - last > NEAR
+                || !(next - last).is_multiple_of(INSTRUCTION)
+                || (next - first).saturating_add(INSTRUCTION) > READ_MAX
+        };
+        if addresses.get(end).is_none_or(|next| ends(*next)) {
             spans.push(&addresses[start..end]);
             start = end;
         }
@@ -99,6 +104,8 @@ mod tests {
         let near = [0x1000, 0x1004, 0x1100, 0x14fc, 0x18fc, 0x20fc];
         assert_eq!(spans(&[near.as_slice(), &[0x9000]].concat()), [&near[..], &[0x9000]]);
         assert_eq!(gaps(&near), [0, 62, 254, 255, 0, 255, 255, 1]);
+        // Not whole instructions apart.
+        assert_eq!(spans(&[0x1000, 0x1001, 0x1007]), [&[0x1000], &[0x1001], &[0x1007]]);
         let many: Vec<u64> = (0..100_000).map(|index| index * 4).collect();
         let spans = spans(&many);
         assert_eq!(spans.concat(), many);
