@@ -10,7 +10,7 @@ use super::{
 };
 use fastrand::Rng;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     iter,
 };
@@ -170,16 +170,14 @@ pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operati
     let mut model = Model::new(facts);
     let mut kept = body(operations).to_vec();
     kept.iter().for_each(|operation| _ = operation.apply(&mut model));
-    let events: BTreeSet<Event> = model.files.keys().map(|(event, _)| *event).collect();
+    let events: Vec<Event> = model.events(None).collect();
     let enable = events.into_iter().map(|event| Operation::Events(Events::Enable(None, event, true)));
     // Without the module, what is there would count as left behind by it.
     let load = (!model.keys.is_loaded()).then_some(Operation::Keys(KeyChange::Load(true)));
     // A CPU that is off keeps its part of a buffer that is cleared.
     let online = model.cpu_off.then_some(Operation::Cpus(Cpus(true)));
     for last in online.into_iter().chain(enable).chain(load).chain(SHOWN) {
-        let is_known = last.is_known(&model);
-        if is_known {
-            let _ = last.apply(&mut model);
+        if last.apply_known(&mut model) {
             kept.push(last);
         } else if !matches!(last, Operation::Events(_)) {
             return None;

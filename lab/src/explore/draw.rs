@@ -60,8 +60,7 @@ impl Draw<'_> {
 
     /// An event of any kind: mostly one that exists, and else one that may exist or not.
     pub(super) fn event(&mut self) -> Event {
-        let exists: Vec<Event> =
-            self.model.files.keys().filter(|(_, place)| place.is_none()).map(|(event, _)| *event).collect();
+        let exists = Vec::from_iter(self.model.events(None));
         if !exists.is_empty() && !self.rarely(4) {
             self.one(&exists)
         } else if self.model.facts.syscalls && self.rarely(4) {

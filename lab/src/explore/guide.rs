@@ -118,14 +118,7 @@ impl Guide {
 /// Leaves out what the model does not know after the change of what came before.
 pub(super) fn without_unknown(facts: Facts, operations: Vec<Operation>) -> Vec<Operation> {
     let mut model = Model::new(facts);
-    let known = operations.into_iter().filter(|operation| {
-        let known = operation.is_known(&model);
-        if known {
-            let _ = operation.apply(&mut model);
-        }
-        known
-    });
-    known.collect()
+    operations.into_iter().filter(|operation| operation.apply_known(&mut model)).collect()
 }
 
 /// The same operations with the names of another sequence.

@@ -42,13 +42,7 @@ pub(super) fn shrink(
 /// Returns whether the model knows what each operation does.
 fn is_known(facts: Facts, operations: &[Operation]) -> bool {
     let mut model = Model::new(facts);
-    operations.iter().all(|operation| {
-        let known = operation.is_known(&model);
-        if known {
-            let _ = operation.apply(&mut model);
-        }
-        known
-    })
+    operations.iter().all(|operation| operation.apply_known(&mut model))
 }
 
 #[cfg(test)]
@@ -81,6 +75,7 @@ mod tests {
         let left = shrink(Facts::default(), vec![both.clone(), WORK], |rest| Ok(at_once(rest))).unwrap();
         assert_eq!(left, [both]);
     }
+
     #[test]
     fn what_others_need_stays() {
         let keys = [KeyChange::Load(true), KeyChange::Count(true), KeyChange::Count(false)];

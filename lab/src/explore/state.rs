@@ -261,6 +261,11 @@ impl Model {
         self.tracing.get_mut(&place).ok_or("ENOENT")
     }
 
+    /// Returns the events of a place. At the top level, these are all.
+    pub(super) fn events(&self, place: Place) -> impl Iterator<Item = Event> {
+        self.files.keys().filter(move |(_, at)| *at == place).map(|(event, _)| *event)
+    }
+
     /// Returns the probes of an event, in order.
     pub(super) fn probes(&self, event: Event) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(move |line| line.event == event)

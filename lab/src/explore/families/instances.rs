@@ -12,7 +12,7 @@ use crate::explore::{
     state::{Buffer, Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, mem};
+use std::mem;
 
 /// The clocks.
 const CLOCKS: [&str; 4] = ["local", "global", "mono", "boot"];
@@ -87,7 +87,7 @@ impl Family for Instances {
         match *self {
             Instances::Make(name) => {
                 model.tracing.insert(Some(name), Tracing::new());
-                let events: BTreeSet<Event> = model.files.keys().map(|(event, _)| *event).collect();
+                let events: Vec<Event> = model.events(None).collect();
                 let files = events.into_iter().map(|event| ((event, Some(name)), EventFile::new()));
                 model.files.extend(files);
             }
@@ -210,8 +210,7 @@ impl Model {
     /// Removes an instance with all that is set in it.
     fn remove_instance(&mut self, place: Place) -> Result<(), Errno> {
         self.place(place)?;
-        let events: Vec<Event> =
-            self.files.keys().filter(|(_, at)| *at == place).map(|(event, _)| *event).collect();
+        let events: Vec<Event> = self.events(place).collect();
         for event in events {
             self.arm(place, event, |file| *file = EventFile::new())?;
             self.files.remove(&(event, place));

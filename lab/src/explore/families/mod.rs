@@ -118,6 +118,16 @@ macro_rules! families {
                 }
             }
 
+            /// Applies it if the model knows what it does, and returns whether it does.
+            pub(super) fn apply_known(&self, model: &mut Model) -> bool {
+                let known = self.is_known(model);
+                if known {
+                    // The errno is asked for again when the operations become a scenario.
+                    let _ = self.apply(model);
+                }
+                known
+            }
+
             /// Returns the operations of which it consists.
             pub(super) fn parts(&self) -> &[Operation] {
                 match self {
