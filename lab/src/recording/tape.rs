@@ -88,14 +88,17 @@ impl<'a> Traced<'a> {
 
     /// Decides whether events stay in the buffer during the step of this number; before a step that may clear it, they
     /// are read in any case. They stay if the tracer keeps those of the maximum latency, since what was read before the
-    /// exchange is missing there; if the scenario has no trace and the buffer is that of its scripts; and, to compare
-    /// the kernel's text of them, if no later step may clear the buffer.
+    /// exchange is missing there; if the scenario has no trace and the buffer is that of its scripts; if the step itself
+    /// changes the tracer; and, to compare the kernel's text of them, if no later step may clear the buffer.
     pub(super) fn keep(&mut self, scenario: &Scenario, number: usize) {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
         let is_of_scripts = scenario.shells().next().is_some() && scenario.trace == TraceSetup::default();
         let is_last = || !scenario.steps.iter().skip(number).any(|step| may_clear(&step.value));
-        self.keeps = has_maximum || is_of_scripts || scenario.compares_kernel_text() && is_last();
+        let step = number.checked_sub(1).and_then(|index| scenario.steps.get(index));
+        let changes_tracer = step.is_some_and(|step| changes_tracer(&step.value));
+        self.keeps =
+            has_maximum || is_of_scripts || changes_tracer || scenario.compares_kernel_text() && is_last();
     }
 
     /// Returns the number of events of each CPU of a tracing instance that are stored.
@@ -165,7 +168,6 @@ impl<'a> Traced<'a> {
         let losses = match step {
             step if may_clear(step) => self.catch_up()?,
             Step::Write(_) if !self.keeps => self.catch_up()?,
-            Step::Workload(_) => self.compare()?,
             _ => Vec::new(),
         };
         // What is read from now on may be of events that the step redefines.
@@ -298,12 +300,25 @@ impl<'a> Traced<'a> {
     }
 }
 
-/// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module or a script may
-/// do either.
+/// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module, a script or a
+/// program may do either.
 fn may_clear(step: &Step) -> bool {
     match step {
         Step::Write(write) => !is_message(write.write.as_str()),
-        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
+        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) => true,
+        Step::Workload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns whether a program or a script changes the tracer, which fails with EBUSY while the lab reads the buffer.
+fn changes_tracer(step: &Step) -> bool {
+    let names_it = |text: &str| text.contains("current_tracer");
+    match step {
+        Step::Workload(step) => {
+            names_it(&step.stdin) || step.workload.arguments().iter().any(|argument| names_it(argument))
+        }
+        Step::Shell(step) => names_it(step.sh.as_str()),
         _ => false,
     }
 }
