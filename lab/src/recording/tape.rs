@@ -167,7 +167,8 @@ impl<'a> Traced<'a> {
     pub(super) fn before_step(&mut self, step: &Step) -> Result<Vec<String>, Death> {
         let losses = match step {
             step if may_clear(step) => self.catch_up()?,
-            Step::Write(_) if !self.keeps => self.catch_up()?,
+            Step::Write(_) | Step::Workload(_) if !self.keeps => self.catch_up()?,
+            Step::Workload(_) => self.compare()?,
             _ => Vec::new(),
         };
         // What is read from now on may be of events that the step redefines.
@@ -301,12 +302,12 @@ impl<'a> Traced<'a> {
 }
 
 /// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module, a script or a
-/// program may do either.
+/// program that is told what to do may do either.
 fn may_clear(step: &Step) -> bool {
     match step {
         Step::Write(write) => !is_message(write.write.as_str()),
-        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) => true,
-        Step::Workload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
+        Step::Workload(workload) => !workload.stdin.is_empty() || changes_tracer(step),
+        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
         _ => false,
     }
 }
