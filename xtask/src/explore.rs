@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Corpus, Finding, Hunt, Search, Told, Tried, areas, default_jobs, mail},
+    explore::{Corpus, Finding, Hunt, ONCE, Search, Told, Tried, areas, default_jobs, mail},
     host::{interrupt, prerequisites::Need},
     kernel::DEFAULT,
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
@@ -145,9 +145,9 @@ impl Explore {
                 lab.progress.line(format!("failed, and is minimized: {}", printable(first(reason))));
             }
             Told::Found(finding) => lab.progress.suspend(|| print(finding)),
-            Told::Gone(reason) => {
-                lab.progress
-                    .line(format!("did not recur on a pristine machine: {}", printable(first(reason))));
+            Told::Gone(reason, run) => {
+                let reason = printable(first(reason));
+                lab.progress.line(format!("did not recur on a pristine machine: {reason} ({})", run.display()));
             }
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;
@@ -169,7 +169,9 @@ impl Explore {
         let is_new = !findings.is_empty();
         let files: Vec<_> = again.into_iter().chain(findings.into_iter().map(|found| found.file)).collect();
         if files.is_empty() {
-            fs::remove_dir_all(directory.path())?;
+            if !directory.path().join(ONCE).exists() {
+                fs::remove_dir_all(directory.path())?;
+            }
             interrupt::check()?;
             return Ok(exit::SUCCESS);
         }

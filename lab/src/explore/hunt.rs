@@ -32,12 +32,16 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 
 /// The number of sequences that share a machine. Each removes at its end what it has made, and looks.
 pub(super) const BATCH: usize = 12;
 
 /// The number of runs of the smallest scenario after which a failure that did not recur is given up.
 const ATTEMPTS: u32 = 3;
+
+/// The directory of the runs whose failure did not recur, below that of the search.
+pub const ONCE: &str = "once";
 
 /// The time after which a failure is not made smaller any more: the smallest part so far is what was found.
 const SHRINK_MAX: Duration = Duration::from_mins(5);
@@ -93,8 +97,8 @@ pub enum Told<'a> {
     Failed(&'a str),
     /// A new finding.
     Found(&'a Finding),
-    /// A failure that did not recur on a pristine machine, and its reason.
-    Gone(&'a str),
+    /// A failure that did not recur on a pristine machine, its reason, and the files of the run in which it happened.
+    Gone(&'a str, &'a Path),
 }
 
 /// A search on one kernel.
@@ -128,6 +132,8 @@ pub(super) struct Run {
     begun: usize,
     /// The code that ran, if that is measured.
     pub(super) code: Option<Ran>,
+    /// Where the files of its result are, until this is dropped.
+    place: TempDir,
 }
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
@@ -240,7 +246,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         (lock(&self.tell))(Told::Progress { sequences, pairs, reached, findings });
     }
 
-    /// Runs operations on a pristine machine. Removes the files.
+    /// Runs operations on a pristine machine.
     pub(super) fn once(&self, operations: &[Operation]) -> Result<Run> {
         let place = tempfile::tempdir_in(self.directory).context("cannot make a directory")?;
         let script = script("operations and what the model predicts", Model::new(self.facts), operations);
@@ -264,15 +270,14 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let directory = place.path().join(&result.directory);
         let code = self.guide.as_ref().map(|_| Ran::load(&directory, COVERAGE)).transpose()?.flatten();
         let begun = broken(&result, &script).map_or(operations.len(), |(_, operation)| operation + 1);
-        Ok(Run { result, name, begun, code })
+        Ok(Run { result, name, begun, code, place })
     }
 
     /// Looks for the smallest part of a batch that fails.
     fn pursue(&self, batch: &[Vec<Operation>], ran: &Run) -> Result<()> {
-        let is_new = |name: &String| lock(&self.seen).insert(name.clone());
-        if !ran.name.as_ref().is_some_and(is_new) {
+        let Some(name) = ran.name.as_ref().filter(|name| lock(&self.seen).insert((*name).clone())) else {
             return Ok(());
-        }
+        };
         (lock(&self.tell))(Told::Failed(&ran.result.reason));
         let whole = batch.concat();
         // A sequence alone is smaller; all of them together are what was seen to fail.
@@ -284,13 +289,18 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             let again = self.once(&operations)?;
             if let Some(wanted) = again.name {
                 // Alone, it may fail otherwise: at an earlier look, for example.
-                if !lock(&self.seen).insert(wanted.clone()) && ran.name.as_ref() != Some(&wanted) {
+                if !lock(&self.seen).insert(wanted.clone()) && name != &wanted {
                     return Ok(());
                 }
                 return self.keep((operations, again.begun), &wanted, whole.len());
             }
         }
-        (lock(&self.tell))(Told::Gone(&ran.result.reason));
+        // What happens in one run of many is best looked for in that one.
+        let once = self.directory.join(ONCE);
+        fs::create_dir_all(&once)?;
+        let kept = once.join(name);
+        fs::rename(ran.place.path().join(&ran.result.directory), &kept)?;
+        (lock(&self.tell))(Told::Gone(&ran.result.reason, &kept));
         Ok(())
     }
 

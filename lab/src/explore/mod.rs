@@ -26,5 +26,5 @@ mod triage;
 
 pub use choose::{OPERATIONS, areas};
 pub use corpus::Corpus;
-pub use hunt::{Finding, Hunt, Search, Told, default_jobs};
+pub use hunt::{Finding, Hunt, ONCE, Search, Told, default_jobs};
 pub use triage::{Tried, mail};
