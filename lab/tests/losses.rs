@@ -118,3 +118,22 @@ expect:
     check("print", "");
     check("'sched_process_exit@other'", "instances/other/");
 }
+
+/// The lab reads the buffer while a program runs, and before one that may clear it.
+#[test]
+fn a_program_changes_the_tracer_again_and_again() {
+    let changes = "echo current_tracer function\\necho current_tracer nop\\n".repeat(10);
+    let (status, outcomes) = judge(&format!(
+        "summary: a program clears the buffer
+trace:
+  events: [{{ event: 'sched:sched_process_exit' }}]
+steps:
+  - workload: eventfd --sleep 0 1 2 4 7 14
+  - workload: calls
+    stdin: \"echo set_ftrace_filter eventfd_read\\n{changes}\"
+expect:
+  - count: {{ event: sched_process_exit, where: comm == \"eventfd\", is: 2 }}
+"
+    ));
+    assert_eq!(status, Status::Passed, "{outcomes:#?}");
+}

@@ -13,7 +13,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use fs_err as fs;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 
 /// What became of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,14 +85,23 @@ impl<'a> Trials<'a> {
         self.on_kernel_with(mutant, |trials, kernel| {
             let place = trials.place_of(mutant)?;
             fs::create_dir_all(&place)?;
-            trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
-            let hunt = Hunt::new(&trials.prepared, &place, None, Search { first: true, ..search }, |_| {})?;
-            for finding in hunt.run()?.0 {
-                let scenario = Scenario::load(&finding.file.path)?;
-                let base = trials.base.clone();
-                let ran = trials.run(&base, vec![(finding.file.clone(), scenario)])?;
-                if ran.iter().all(|result| result.status.is_good()) {
-                    return Ok(Outcome::Noticed { scenario: finding.file.name, reason: finding.reason });
+            let end = Instant::now() + search.time;
+            // If what was found fails without the defect, too, other sequences are tried.
+            for seed in search.seed.. {
+                trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
+                let time = end.saturating_duration_since(Instant::now());
+                let search = Search { seed, time, first: true, ..search };
+                let (findings, _) = Hunt::new(&trials.prepared, &place, None, search, |_| {})?.run()?;
+                if findings.is_empty() {
+                    break;
+                }
+                for finding in findings {
+                    let scenario = Scenario::load(&finding.file.path)?;
+                    let base = trials.base.clone();
+                    let ran = trials.run(&base, vec![(finding.file.clone(), scenario)])?;
+                    if ran.iter().all(|result| result.status.is_good()) {
+                        return Ok(Outcome::Noticed { scenario: finding.file.name, reason: finding.reason });
+                    }
                 }
             }
             Ok(Outcome::Unnoticed)

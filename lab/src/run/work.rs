@@ -221,7 +221,9 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
 
     /// Writes the reproducer of a failure. If that fails, the result has a note that says why.
     fn leave_reproducer(&self, turn: ScheduledRun, result: &mut ScenarioResult) {
-        if result.directory.is_empty() {
+        let place = self.directory.join(&result.directory);
+        // It has none if it did not run.
+        if result.directory.is_empty() || !place.is_dir() {
             return;
         }
         let case = self.case(turn);
@@ -236,7 +238,6 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
             found,
             scenario,
         };
-        let place = self.directory.join(&result.directory);
         match reproducer::leave(&about, result, &place) {
             Ok(name) => result.reproducer = name,
             Err(error) => result.notes.push(format!("cannot write `{}`: {error:#}", reproducer::FILE)),

@@ -53,10 +53,11 @@ impl Family for KeyChange {
         if !keys.is_loaded() {
             return draw.one(&[KeyChange::Load(true), KeyChange::Load(true), KeyChange::Trace(on)]);
         }
+        let count = KeyChange::Count(keys.counted == 0 || draw.random.bool());
         let changes = [
             KeyChange::Load(false),
-            KeyChange::Count(keys.counted == 0 || draw.random.bool()),
-            KeyChange::Count(keys.counted == 0 || draw.random.bool()),
+            count,
+            count,
             KeyChange::Enable(!on),
             KeyChange::Trace(on),
             KeyChange::Show,
