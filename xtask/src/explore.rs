@@ -147,7 +147,8 @@ impl Explore {
             Told::Found(finding) => lab.progress.suspend(|| print(finding)),
             Told::Gone(reason, run) => {
                 let reason = printable(first(reason));
-                lab.progress.line(format!("did not recur on a pristine machine: {reason} ({})", run.display()));
+                lab.progress
+                    .line(format!("did not recur on a pristine machine: {reason} ({})", run.display()));
             }
         };
         let corpus = self.corpus.clone().map_or_else(|| lab.cache.directory(CORPUS), Ok)?;

@@ -487,3 +487,18 @@ fn an_armed_fprobe_of_a_module_is_hit_until_that_is_gone() {
     let again = [(load(true), ""), (enable(None, EVENT, true), ""), (calls(), "")];
     assert_eq!(applied_to(model, &again).recorded[&EVENT].len(), 2);
 }
+
+#[test]
+fn the_last_fprobe_of_an_event_is_hit_first() {
+    let returns = |arguments| define(EVENT, Kind::Fexit, Function::Write, arguments);
+    let model = applied_to(
+        Model::new(Facts { fprobes: true, ..Facts::default() }),
+        &[
+            (returns(Arguments::Immediate), ""),
+            (returns(Arguments::Own), ""),
+            (enable(None, EVENT, true), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!(model.recorded[&EVENT], [8, 3, 8, 3, 8, 3].map(Some));
+}

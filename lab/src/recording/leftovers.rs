@@ -206,9 +206,12 @@ impl State {
 /// The steps in which things appeared that are still there.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
-    seen: BTreeSet<Leftover>,
-    steps: BTreeMap<Leftover, usize>,
+    /// For each user of a hooked function the step in which it came; anything else is there once.
+    steps: BTreeMap<(LeftoverKind, String), Vec<Option<usize>>>,
 }
+
+/// Users of a function beyond this number are not told apart.
+const USERS_MAX: usize = 64;
 
 impl Origins {
     /// Returns whether a step runs the code of a module, a script or a selftest.
@@ -220,23 +223,46 @@ impl Origins {
     }
 
     /// Takes the state before a step.
-    pub(super) fn before(&mut self, state: State) {
-        self.steps.retain(|entry, _| state.entries.contains(entry));
-        self.seen = state.entries;
+    pub(super) fn before(&mut self, state: &State) {
+        self.follow(state, None);
     }
 
     /// Takes the state after the step `number`.
-    pub(super) fn after(&mut self, number: usize, state: State) {
-        let new = state.entries.difference(&self.seen).map(|entry| (entry.clone(), number));
-        self.steps.extend(new.collect::<Vec<_>>());
-        self.before(state);
+    pub(super) fn after(&mut self, number: usize, state: &State) {
+        self.follow(state, Some(number));
+    }
+
+    fn follow(&mut self, state: &State, step: Option<usize>) {
+        let mut earlier = std::mem::take(&mut self.steps);
+        for entry in &state.entries {
+            let (name, users) = users(entry);
+            let key = (entry.kind, name);
+            let mut steps = earlier.remove(&key).unwrap_or_default();
+            while steps.len() > users {
+                // Who leaves is not told: in such a step most likely who came in one, otherwise somebody else.
+                let other = steps.iter().position(Option::is_none).filter(|_| step.is_none());
+                steps.remove(other.unwrap_or(steps.len() - 1));
+            }
+            steps.resize(users, step);
+            self.steps.insert(key, steps);
+        }
     }
 
     /// Adds the step that left it.
     pub(super) fn find(&self, leftover: Leftover) -> Leftover {
-        let step = self.steps.get(&leftover).copied();
+        let steps = self.steps.get(&(leftover.kind, users(&leftover).0));
+        let step = steps.and_then(|steps| steps.iter().flatten().next().copied());
         Leftover { step, ..leftover }
     }
+}
+
+/// Returns the name of a thing, and how many users it has. `vfs_write (2) I`: when the second one leaves the function,
+/// the flags may change, to ` O M` for example, but nothing new is there.
+fn users(entry: &Leftover) -> (String, usize) {
+    let function = (entry.kind == LeftoverKind::Hook).then(|| entry.entry.split_once(" (")).flatten();
+    let Some((name, rest)) = function else { return (entry.entry.clone(), 1) };
+    let users = rest.split(')').next().and_then(|users| users.parse().ok());
+    (name.to_owned(), users.unwrap_or(1).min(USERS_MAX))
 }
 
 /// Returns whether this is the kprobe of a probe event, which is reported already.
@@ -303,20 +329,43 @@ mod tests {
             assert_eq!(found, expect);
         };
         let mut origins = Origins::default();
-        origins.before(state(&[]));
-        origins.after(2, state(&[module, hook]));
+        origins.before(&state(&[]));
+        origins.after(2, &state(&[module, hook]));
         check(&origins, [Some(2), Some(2)]);
         // Unloaded, and loaded again.
-        origins.before(state(&[module, hook]));
-        origins.after(3, state(&[hook]));
+        origins.before(&state(&[module, hook]));
+        origins.after(3, &state(&[hook]));
         check(&origins, [None, Some(2)]);
-        origins.before(state(&[hook]));
-        origins.after(4, state(&[module, hook]));
+        origins.before(&state(&[hook]));
+        origins.after(4, &state(&[module, hook]));
         check(&origins, [Some(4), Some(2)]);
         // A write in between removed the hook, and another one made it again.
-        origins.before(state(&[module]));
-        origins.after(6, state(&[module]));
+        origins.before(&state(&[module]));
+        origins.after(6, &state(&[module]));
         check(&origins, [Some(4), None]);
+    }
+
+    #[test]
+    fn users_of_a_function_come_and_go() {
+        let functions = |text| state(&[("enabled_functions", text)]);
+        let check = |origins: &Origins, entry: &str, expect| {
+            let leftover = Leftover { kind: LeftoverKind::Hook, entry: entry.into(), step: None };
+            assert_eq!(origins.find(leftover).step, expect, "{entry}");
+        };
+        let mut origins = Origins::default();
+        origins.before(&functions("f (1) O\n"));
+        origins.after(2, &functions("f (2) I\n"));
+        check(&origins, "f (2) I", Some(2));
+        // The one of step 2 leaves in another such step, and its mark stays.
+        origins.after(3, &functions("f (1) O M\n"));
+        check(&origins, "f (1) O M", None);
+        // It stays, and the one of a write leaves.
+        origins.after(4, &functions("f (2)\n"));
+        origins.before(&functions("f (1)\n"));
+        check(&origins, "f (1)", Some(4));
+        // What the guest says is not believed.
+        origins.after(5, &functions("f (99999999999) g (\n"));
+        check(&origins, "f (1)", Some(4));
     }
 
     #[test]

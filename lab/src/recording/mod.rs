@@ -211,7 +211,7 @@ impl Recorder<'_> {
             recording.notes.extend(self.traced.before_step(&step.value)?);
             let watched = Origins::watches(&step.value);
             if watched {
-                self.origins.before(State::read(&mut self.traced.link)?);
+                self.origins.before(&State::read(&mut self.traced.link)?);
             }
             let started = Instant::now();
             let (result, ended) = self.step(number, &step.value);
@@ -219,7 +219,7 @@ impl Recorder<'_> {
             recording.steps.push(StepResult { text: step.text.clone(), seconds, ..result });
             ended?;
             if watched {
-                self.origins.after(number, State::read(&mut self.traced.link)?);
+                self.origins.after(number, &State::read(&mut self.traced.link)?);
             }
             self.traced.after_step(&step.value)?;
         }

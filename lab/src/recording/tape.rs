@@ -94,11 +94,10 @@ impl<'a> Traced<'a> {
         let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
         let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
         let is_of_scripts = scenario.shells().next().is_some() && scenario.trace == TraceSetup::default();
-        let is_last = || !scenario.steps.iter().skip(number).any(|step| may_clear(&step.value));
-        let step = number.checked_sub(1).and_then(|index| scenario.steps.get(index));
-        let changes_tracer = step.is_some_and(|step| changes_tracer(&step.value));
-        self.keeps =
-            has_maximum || is_of_scripts || changes_tracer || scenario.compares_kernel_text() && is_last();
+        let mut rest = scenario.steps.iter().skip(number.saturating_sub(1)).map(|step| &step.value);
+        let is_changed = rest.next().is_some_and(changes_tracer);
+        let is_last = !rest.any(may_clear);
+        self.keeps = has_maximum || is_of_scripts || is_changed || scenario.compares_kernel_text() && is_last;
     }
 
     /// Returns the number of events of each CPU of a tracing instance that are stored.

@@ -128,7 +128,7 @@ impl Model {
         self.moments.push(BTreeSet::new());
     }
 
-    /// A call: kprobes, the last one first, then ftrace_ops, the last one first.
+    /// A call: kprobes, ftrace_ops and fprobes, each the last one first, then tracepoints.
     pub(super) fn enter(&mut self, function: Function, written: u64) {
         self.moment();
         if function.is_user() {
@@ -150,23 +150,25 @@ impl Model {
                 User::Uprobes(_) => {}
             }
         }
-        for kind in [Kind::Fprobe, Kind::Tprobe] {
-            for index in 0..self.lines.len() {
-                self.hit(index, kind, function, written);
-            }
+        for index in (0..self.lines.len()).rev() {
+            self.hit(index, Kind::Fprobe, function, written);
+        }
+        for index in 0..self.lines.len() {
+            self.hit(index, Kind::Tprobe, function, written);
         }
     }
 
-    /// The return: return probes, the first one first.
+    /// The return: fprobes, the last one first, and kretprobes, the first one first.
     pub(super) fn leave(&mut self, function: Function) {
         self.moment();
         if function.is_user() {
             return self.breakpoint(function, Kind::Uretprobe);
         }
-        for kind in [Kind::Fexit, Kind::Kretprobe] {
-            for index in 0..self.lines.len() {
-                self.hit(index, kind, function, 0);
-            }
+        for index in (0..self.lines.len()).rev() {
+            self.hit(index, Kind::Fexit, function, 0);
+        }
+        for index in 0..self.lines.len() {
+            self.hit(index, Kind::Kretprobe, function, 0);
         }
     }
 
