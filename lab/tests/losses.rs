@@ -122,7 +122,7 @@ expect:
 /// The lab reads the buffer while a program runs, and before one that may clear it.
 #[test]
 fn a_program_changes_the_tracer_again_and_again() {
-    let changes = "echo current_tracer function\\necho current_tracer nop\\n".repeat(10);
+    let changes = "echo current_tracer function\\necho current_tracer nop\\n".repeat(30);
     let (status, outcomes) = judge(&format!(
         "summary: a program clears the buffer
 trace:
