@@ -299,6 +299,9 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         let once = self.directory.join(ONCE);
         fs::create_dir_all(&once)?;
         let kept = once.join(name);
+        if kept.exists() {
+            fs::remove_dir_all(&kept)?;
+        }
         fs::rename(ran.place.path().join(&ran.result.directory), &kept)?;
         (lock(&self.tell))(Told::Gone(&ran.result.reason, &kept));
         Ok(())

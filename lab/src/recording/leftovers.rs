@@ -233,10 +233,14 @@ impl Origins {
     }
 
     fn follow(&mut self, state: &State, step: Option<usize>) {
-        let mut earlier = std::mem::take(&mut self.steps);
+        // Two functions may have one name.
+        let mut now = BTreeMap::<_, usize>::new();
         for entry in &state.entries {
             let (name, users) = users(entry);
-            let key = (entry.kind, name);
+            *now.entry((entry.kind, name)).or_default() += users;
+        }
+        let mut earlier = std::mem::take(&mut self.steps);
+        for (key, users) in now {
             let mut steps = earlier.remove(&key).unwrap_or_default();
             while steps.len() > users {
                 // Who leaves is not told: in such a step most likely who came in one, otherwise somebody else.
@@ -363,8 +367,12 @@ mod tests {
         origins.after(4, &functions("f (2)\n"));
         origins.before(&functions("f (1)\n"));
         check(&origins, "f (1)", Some(4));
+        // Two of one name.
+        origins.before(&functions("f (1)\nf (2)\n"));
+        origins.after(5, &functions("f (1)\nf (2)\n"));
+        check(&origins, "f (2)", Some(4));
         // What the guest says is not believed.
-        origins.after(5, &functions("f (99999999999) g (\n"));
+        origins.after(6, &functions("f (99999999999) g (\n"));
         check(&origins, "f (1)", Some(4));
     }
 
