@@ -24,10 +24,7 @@ const STATS: &str = "stats";
 const READ_BEFORE: &str = "read_before";
 const PREEMPTION: &str = "preemption";
 const REFUSED: &str = "refused";
-const ONLINE: &str = "online";
-
-/// The CPUs that are on.
-const ONLINE_CPUS: &str = "/sys/devices/system/cpu/online";
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 impl Scenario {
     /// Returns the texts that expectations compare.
@@ -63,7 +60,7 @@ pub(super) fn kernel_texts(
         }
         files.insert(key(OPTIONS), traced.link.text(&options)?);
         files.insert(key(TRACER), traced.link.text(&below(instance, TRACER))?);
-        let others = [TGIDS, DYNAMIC_EVENTS].map(str::to_owned);
+        let others = [TGIDS, DYNAMIC_EVENTS, ONLINE].map(str::to_owned);
         for (name, content) in traced.link.files(&others)? {
             files.insert(key(&name), content);
         }
@@ -72,7 +69,6 @@ pub(super) fn kernel_texts(
         files.insert(key(STATS), stats.join("\n"));
         let counts = traced.stored(instance).iter().map(u64::to_string).collect::<Vec<_>>();
         files.insert(key(READ_BEFORE), counts.join(" "));
-        files.insert(key(ONLINE), traced.link.text(ONLINE_CPUS)?);
         files.insert(key(PREEMPTION), preemption(kernel).to_owned());
         if !refused.is_empty() {
             files.insert(key(REFUSED), refused.join(" "));

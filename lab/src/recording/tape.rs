@@ -301,7 +301,7 @@ impl<'a> Traced<'a> {
 }
 
 /// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module, a script or a
-/// program that is told what to do may do either.
+/// program that reads its stdin may do either.
 fn may_clear(step: &Step) -> bool {
     match step {
         Step::Write(write) => !is_message(write.write.as_str()),

@@ -134,9 +134,7 @@ impl Model {
         if function.is_user() {
             return self.breakpoint(function, Kind::Uprobe);
         }
-        for index in (0..self.lines.len()).rev() {
-            self.hit(index, Kind::Kprobe, function, written);
-        }
+        self.hit_all(Kind::Kprobe, function, written);
         if self.ftrace_off {
             return;
         }
@@ -150,12 +148,8 @@ impl Model {
                 User::Uprobes(_) => {}
             }
         }
-        for index in (0..self.lines.len()).rev() {
-            self.hit(index, Kind::Fprobe, function, written);
-        }
-        for index in 0..self.lines.len() {
-            self.hit(index, Kind::Tprobe, function, written);
-        }
+        self.hit_all(Kind::Fprobe, function, written);
+        self.hit_all(Kind::Tprobe, function, written);
     }
 
     /// The return: fprobes, the last one first, and kretprobes, the first one first.
@@ -164,12 +158,8 @@ impl Model {
         if function.is_user() {
             return self.breakpoint(function, Kind::Uretprobe);
         }
-        for index in (0..self.lines.len()).rev() {
-            self.hit(index, Kind::Fexit, function, 0);
-        }
-        for index in 0..self.lines.len() {
-            self.hit(index, Kind::Kretprobe, function, 0);
-        }
+        self.hit_all(Kind::Fexit, function, 0);
+        self.hit_all(Kind::Kretprobe, function, 0);
     }
 
     /// The uprobes of a function, the last registered one first, also of an event.
@@ -180,6 +170,18 @@ impl Model {
                     self.hit(index, kind, function, 0);
                 }
             }
+        }
+    }
+
+    /// Hits the probes of this kind at this function: of tracepoints and kretprobes the first one first, of others the
+    /// last one.
+    fn hit_all(&mut self, kind: Kind, function: Function, written: u64) {
+        let mut indices = Vec::from_iter(0..self.lines.len());
+        if !matches!(kind, Kind::Tprobe | Kind::Kretprobe) {
+            indices.reverse();
+        }
+        for index in indices {
+            self.hit(index, kind, function, written);
         }
     }
 
