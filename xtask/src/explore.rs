@@ -8,7 +8,7 @@ use lab::{
     Lab,
     explore::{Corpus, Finding, Hunt, ONCE, Search, Told, Tried, areas, default_jobs, mail},
     host::{interrupt, prerequisites::Need},
-    kernel::DEFAULT,
+    kernel::{DEFAULT, Kernel},
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
     run::{
         Event, Options, Prepared, Reporter, kernels, prepare_on, run, schedule::Rounds, select::Selection,
@@ -198,7 +198,7 @@ impl Explore {
     fn prepare(&self, lab: &Lab, results: &Path) -> Result<Prepared> {
         let options = self.options(vec![self.kernel.clone()], &[], results)?;
         let built = kernels(lab, &options.selection.kernels, self.kernel_tree.as_deref())?;
-        prepare_on(lab, &options, built)
+        prepare_built(lab, &options, built)
     }
 
     /// Runs what was found several times, on each kernel, and prints how often it fails there. Returns whether it
@@ -259,7 +259,7 @@ impl Explore {
             built.iter().map(|kernel| (kernel.name.clone(), kernel.version.to_string())).collect();
         let names = built.iter().map(|kernel| kernel.name.clone()).collect();
         let options = self.options(names, files, directory)?;
-        let prepared = prepare_on(lab, &options, built)?;
+        let prepared = prepare_built(lab, &options, built)?;
         let mut reporter = Reporter::new(&lab.progress);
         let (_, place) = run(&prepared, &options, |event| {
             reporter.draw(&event);
@@ -269,6 +269,13 @@ impl Explore {
         })?;
         Ok((versions, place))
     }
+}
+
+/// Prepares machines that do nothing which the kernel does not.
+fn prepare_built(lab: &Lab, options: &Options, built: Vec<Kernel>) -> Result<Prepared> {
+    let mut prepared = prepare_on(lab, options, built)?;
+    prepared.miss_no_patches()?;
+    Ok(prepared)
 }
 
 fn print(finding: &Finding) {

@@ -23,7 +23,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub fn explore(lab: &Lab) -> Result<Figures> {
     let place = tempfile::tempdir().context("cannot make a directory")?;
     let selection = Selection::all(vec![kernel::DEFAULT.to_owned()], Vec::new());
-    let prepared = prepare(lab, &Options::new(&lab.root, selection, place.path()))?;
+    let mut prepared = prepare(lab, &Options::new(&lab.root, selection, place.path()))?;
+    prepared.miss_no_patches()?;
     let search = |seed, sequences| {
         let sequences = Some(sequences);
         Search { seed, icount: None, time: LONGEST, sequences, first: false, jobs: default_jobs() }

@@ -78,6 +78,8 @@ pub struct Guest {
     pub plugin: Option<PathBuf>,
     /// Whether all machines have it.
     pub measures: bool,
+    /// Whether the CPUs of an emulated machine take turns on one host thread.
+    pub in_turn: bool,
     /// Whether the output of each step is stored.
     pub keeps_output: bool,
 }
@@ -110,6 +112,7 @@ pub fn build_beside(lab: &Lab, sources: &Path) -> Result<Guest> {
         selftests,
         plugin: None,
         measures: false,
+        in_turn: false,
         keeps_output: true,
     })
 }

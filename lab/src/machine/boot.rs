@@ -135,7 +135,7 @@ const NOT_RELOCATED: &str = "nokaslr";
 /// # Errors
 /// The initramfs with the kernel's boot modules cannot be built.
 pub fn machine_spec(kernel: &Kernel, guest: &Guest) -> Result<MachineSpec> {
-    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[])?).measured_by(guest))
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[])?).of_guest(guest))
 }
 
 /// Like [`machine_spec`], but with the module for hooks in the initramfs if `hooks` is set. It is then
@@ -145,7 +145,7 @@ pub(crate) fn restored_spec(kernel: &Kernel, guest: &Guest, hooks: bool) -> Resu
         return machine_spec(kernel, guest);
     }
     let module = guest.modules.find(kernel, HOOK_MODULE)?;
-    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[module.file])?).measured_by(guest))
+    Ok(machine_with(kernel, &guest.initramfs_for(kernel, &[module.file])?).of_guest(guest))
 }
 
 impl MachineSpec {
@@ -157,8 +157,9 @@ impl MachineSpec {
         self
     }
 
-    fn measured_by(self, guest: &Guest) -> MachineSpec {
-        MachineSpec { plugin: guest.plugin.clone().filter(|_| guest.measures), ..self }
+    fn of_guest(self, guest: &Guest) -> MachineSpec {
+        let plugin = guest.plugin.clone().filter(|_| guest.measures);
+        MachineSpec { plugin, in_turn: guest.in_turn, ..self }
     }
 }
 
@@ -174,6 +175,7 @@ pub(crate) fn machine_with(kernel: &Kernel, initramfs: &Path) -> MachineSpec {
         cpu: machine.cpu.clone(),
         cpus: machine.smp,
         icount: None,
+        in_turn: false,
         memory: machine.memory.to_string(),
         cmdline: words.map(str::to_owned).collect(),
         plugin: None,

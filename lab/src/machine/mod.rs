@@ -18,6 +18,7 @@ pub mod qemu;
 mod snapshot;
 mod speed;
 mod standby;
+mod version;
 mod vmtest;
 mod withheld;
 
@@ -35,6 +36,7 @@ pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
 pub use standby::StandbyMachine;
+pub(crate) use version::misses_patches;
 pub(crate) use vmtest::{ENVIRONMENT, VMLINUX};
 pub use vmtest::{SHARED, Userland, boot_if_child};
 

@@ -1,6 +1,6 @@
 //! The plugin of QEMU that notes which code runs, built with cargo for the host.
 
-use super::{Accelerator, qemu};
+use super::{Accelerator, qemu, version::version};
 use crate::{
     context::Lab,
     guest::{Guest, Package, host_cargo_build, host_toolchain},
@@ -19,8 +19,8 @@ const LIBRARY: &str = "release/libplugin.so";
 /// Selects version 2 of QEMU's plugin interface, which the first QEMU without version 1 has.
 const VERSION_2: &str = "QEMU_PLUGIN_VERSION_2";
 
-/// The major version of that QEMU.
-const WITHOUT_VERSION_1: u32 = 9;
+/// That QEMU.
+const WITHOUT_VERSION_1: &str = "9.0";
 
 /// Gives the machines of a guest the plugin: all of them, or those of the scenarios that need it.
 pub(crate) fn measured<'a>(
@@ -48,7 +48,7 @@ fn plugin(lab: &Lab) -> Result<Option<PathBuf>> {
     if !Tool::new(qemu::PROGRAM).arg("-help").run()?.lines().any(|line| line.starts_with("-plugin ")) {
         return refuse(&format!("this `{}` was built without plugins", qemu::PROGRAM));
     }
-    let second = major(&Tool::new(qemu::PROGRAM).arg("--version").run()?) >= Some(WITHOUT_VERSION_1);
+    let second = !version()?.is_older_than(&WITHOUT_VERSION_1.parse()?);
     let package = Package {
         name: PACKAGE,
         sources: &["lab/plugin"],
@@ -60,22 +60,4 @@ fn plugin(lab: &Lab) -> Result<Option<PathBuf>> {
         Ok(target.join(LIBRARY))
     })?;
     Ok(Some(built))
-}
-
-/// Returns the major version of a QEMU.
-fn major(version: &str) -> Option<u32> {
-    let (_, number) = version.split_once("version ")?;
-    number.split('.').next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_of_qemu_selects_that_of_the_interface() {
-        assert_eq!(major("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\n"), Some(7));
-        assert_eq!(major("QEMU emulator version 10.0.2"), Some(10));
-        assert_eq!(major("no QEMU"), None);
-    }
 }

@@ -20,6 +20,8 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// Under emulation, the shift of QEMU's `-icount`: time is counted in instructions of 2^N ns.
     pub icount: Option<u8>,
+    /// Under emulation, whether the CPUs take turns on one host thread.
+    pub in_turn: bool,
     /// Memory size in QEMU's notation: `512M`.
     pub memory: String,
     /// Kernel parameters appended to the lab's own.
@@ -48,7 +50,7 @@ const CMDLINE: &[&str] = &[
 /// One host thread per CPU, so that races between CPUs are real.
 const TCG: &str = "tcg,thread=multi";
 
-/// All CPUs on one host thread, which counting instructions needs.
+/// All CPUs on one host thread, in turn. Counting instructions needs it.
 const TCG_SINGLE: &str = "tcg,thread=single";
 
 /// The ends of socket pairs that QEMU inherits, by file descriptor number.
@@ -162,7 +164,7 @@ fn base() -> Vec<String> {
 fn cpu(spec: &MachineSpec, accelerator: Accelerator, memory: Memory<'_>) -> Vec<String> {
     let (accel, cpu) = match (spec.icount, accelerator) {
         (Some(_), _) => (TCG_SINGLE, spec.cpu.as_str()),
-        (None, Accelerator::Tcg) => (TCG, spec.cpu.as_str()),
+        (None, Accelerator::Tcg) => (if spec.in_turn { TCG_SINGLE } else { TCG }, spec.cpu.as_str()),
         (None, Accelerator::Kvm) => ("kvm", "host"),
     };
     let backend = if matches!(memory, Memory::Anonymous) { "" } else { ",memory-backend=ram" };
@@ -253,6 +255,7 @@ mod tests {
             cpu: "max,pauth-impdef=on".into(),
             cpus: 2,
             icount: None,
+            in_turn: false,
             memory: "512M".into(),
             cmdline: vec!["ftrace=function".into()],
             plugin: None,
@@ -289,6 +292,17 @@ mod tests {
         let expect =
             "-accel tcg,thread=single -cpu max,pauth-impdef=on -smp 1 -m 512M -icount shift=5,sleep=off";
         assert!(line.contains(expect), "{line}");
+    }
+
+    #[test]
+    fn cpus_that_take_turns_are_emulated_by_one_thread() {
+        let spec = MachineSpec { in_turn: true, ..spec() };
+        let line = |accelerator| {
+            let sockets = Sockets { console: 7, agent: 8, monitor: 9 };
+            arguments(&spec, accelerator, Memory::Anonymous, sockets).join(" ")
+        };
+        assert!(line(Accelerator::Tcg).contains("-accel tcg,thread=single -cpu max,pauth-impdef=on -smp 2"));
+        assert!(line(Accelerator::Kvm).contains("-accel kvm -cpu host -smp 2"));
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl<'a> Trials<'a> {
         self.on_kernel_with(mutant, |trials, kernel| {
             let place = trials.place_of(mutant)?;
             fs::create_dir_all(&place)?;
+            trials.prepared.miss_no_patches()?;
             let end = Instant::now() + search.time;
             // If what was found fails without the defect, too, other sequences are tried.
             for seed in search.seed.. {

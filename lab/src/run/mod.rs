@@ -115,6 +115,15 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Makes the CPUs of its machines take turns if this host's QEMU may miss patched code otherwise.
+    ///
+    /// # Errors
+    /// QEMU's version cannot be read.
+    pub fn miss_no_patches(&mut self) -> Result<()> {
+        self.guest.in_turn = machine::misses_patches()?;
+        Ok(())
+    }
+
     /// Replaces all kernels with this one.
     pub fn replace_kernels(&mut self, kernel: Kernel, progress: &Progress) {
         symbols::learn(&kernel, &self.guest, &self.snapshots, progress);

@@ -33,7 +33,7 @@ impl Version {
     }
 
     /// Returns the first numbers separated by dots in a tool's output.
-    fn find(text: &str) -> Option<Version> {
+    pub(crate) fn find(text: &str) -> Option<Version> {
         let words = text.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         words.filter(|word| word.contains('.')).find_map(|word| word.parse().ok())
     }

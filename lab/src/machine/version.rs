@@ -1,0 +1,20 @@
+//! The version of QEMU, and what follows from it.
+
+use super::{Accelerator, qemu};
+use crate::host::{prerequisites::Version, process::Tool};
+use anyhow::{Context, Result};
+
+/// The first QEMU whose CPUs never go on with their translation of code that another CPU has patched: it locks the
+/// pages of code before it translates them.
+const LOCKS_PAGES: &str = "8.1";
+
+/// Returns the version of the QEMU on `PATH`.
+pub(super) fn version() -> Result<Version> {
+    let text = Tool::new(qemu::PROGRAM).arg("--version").run()?;
+    Version::find(&text).with_context(|| format!("`{} --version` prints no version", qemu::PROGRAM))
+}
+
+/// Returns whether a CPU of a guest may miss what another one has patched, if both run at once.
+pub(crate) fn misses_patches() -> Result<bool> {
+    Ok(Accelerator::of_host() == Accelerator::Tcg && version()?.is_older_than(&LOCKS_PAGES.parse()?))
+}
