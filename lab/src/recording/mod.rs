@@ -8,6 +8,7 @@ mod arm;
 mod blocked;
 mod captures;
 mod checks;
+mod clearing;
 mod crash;
 mod drain_cost;
 mod enabled;

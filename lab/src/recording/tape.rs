@@ -2,6 +2,7 @@
 //! everything that is needed to decode them.
 
 use super::{
+    clearing::{exchanges_buffers, may_clear, stay},
     formats::{Formats, Renumbered, injected},
     ledger::Ledger,
     link::{CHUNK, Link, read, texts, unexpected},
@@ -28,11 +29,6 @@ const DRAINS: usize = 64;
 
 /// The maximum size of the pages of all tracing instances, in bytes. Later events are lost.
 const TRACE_MAX: u64 = 1 << 30;
-
-/// At each new maximum, these tracers exchange the buffer for that of the snapshot, which has counters of its
-/// own. They cannot be compared with what was read from both.
-const LATENCY_TRACERS: [&str; 6] =
-    ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "wakeup_dl"];
 
 /// The list of dynamic events.
 const DYNAMIC: &str = "dynamic_events";
@@ -86,18 +82,10 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Decides whether events stay in the buffer during the step of this number; before a step that may clear it, they
-    /// are read in any case. They stay if the tracer keeps those of the maximum latency, since what was read before the
-    /// exchange is missing there; if the scenario has no trace and the buffer is that of its scripts; if the step itself
-    /// changes the tracer; and, to compare the kernel's text of them, if no later step may clear the buffer.
+    /// Decides whether events stay in the buffer during the step of this number. Before a step that may clear it, they
+    /// are read in any case.
     pub(super) fn keep(&mut self, scenario: &Scenario, number: usize) {
-        let tracer = scenario.trace.tracer.as_ref().map(|tracer| tracer.as_str());
-        let has_maximum = tracer.is_some_and(|tracer| LATENCY_TRACERS.contains(&tracer));
-        let is_of_scripts = scenario.shells().next().is_some() && scenario.trace == TraceSetup::default();
-        let mut rest = scenario.steps.iter().skip(number.saturating_sub(1)).map(|step| &step.value);
-        let is_changed = rest.next().is_some_and(changes_tracer);
-        let is_last = !rest.any(may_clear);
-        self.keeps = has_maximum || is_of_scripts || is_changed || scenario.compares_kernel_text() && is_last;
+        self.keeps = stay(scenario, number);
     }
 
     /// Returns the number of events of each CPU of a tracing instance that are stored.
@@ -231,7 +219,7 @@ impl<'a> Traced<'a> {
         let counters = self.counters(replies)?;
         let mut losses = Vec::new();
         for (tape, (tracer, stats)) in self.tapes.iter_mut().zip(counters) {
-            let compared = !LATENCY_TRACERS.contains(&tracer.as_str());
+            let compared = !exchanges_buffers(&tracer);
             let of = tape.instance.as_ref().map_or_else(String::new, |name| format!(" of `{name}`"));
             for (cpu, (ledger, stats)) in tape.ledgers.iter_mut().zip(stats).enumerate() {
                 if compared {
@@ -298,35 +286,6 @@ impl<'a> Traced<'a> {
         }
         Ok(losses)
     }
-}
-
-/// Returns whether a step may clear the buffer: changing the tracer or removing an event does. A module, a script or a
-/// program that reads its stdin may do either.
-fn may_clear(step: &Step) -> bool {
-    match step {
-        Step::Write(write) => !is_message(write.write.as_str()),
-        Step::Workload(workload) => !workload.stdin.is_empty() || changes_tracer(step),
-        Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) | Step::Kselftest(_) => true,
-        _ => false,
-    }
-}
-
-/// Returns whether a program or a script changes the tracer, which fails with EBUSY while the lab reads the buffer.
-fn changes_tracer(step: &Step) -> bool {
-    let names_it = |text: &str| text.contains("current_tracer");
-    match step {
-        Step::Workload(step) => {
-            names_it(&step.stdin) || step.workload.arguments().iter().any(|argument| names_it(argument))
-        }
-        Step::Shell(step) => names_it(step.sh.as_str()),
-        _ => false,
-    }
-}
-
-/// Returns whether a write to this file only adds an event.
-fn is_message(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    matches!(name, "trace_marker" | "trace_marker_raw" | "inject")
 }
 
 impl Tape {
