@@ -9,7 +9,7 @@ use crate::{
     refusal::Refusal,
     speed, trace, vectored,
 };
-use protocol::{ChildState, FrameError, Hello, Reply, Request};
+use protocol::{ChildState, FrameError, Hello, Reply, Request, count_of_cpus};
 use rustix::{
     fd::{FromRawFd, OwnedFd},
     io::Errno,
@@ -255,21 +255,11 @@ fn hello(ready_micros: u64) -> Hello {
     Hello {
         version: protocol::VERSION,
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: count_of_list(&online),
+        cpus: count_of_cpus(&online),
         page_size: page_size() as u32,
         ready_micros,
         loop_micros: speed::loop_micros(),
     }
-}
-
-/// Counts the numbers in a list such as `0-1,4`.
-fn count_of_list(list: &str) -> u32 {
-    let count = |part: &str| -> Option<u32> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.trim().split(',').filter_map(count).sum()
 }
 
 fn boot_micros() -> u64 {
@@ -290,20 +280,5 @@ fn child_signals() -> Option<OwnedFd> {
             -1 => None,
             fd => Some(OwnedFd::from_raw_fd(fd)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpus_are_counted() {
-        let check = |list, expect| assert_eq!(count_of_list(list), expect, "{list}");
-        check("0-1\n", 2);
-        check("0", 1);
-        check("0-3,6,8-9", 7);
-        check("", 0);
-        check("3-1", 0);
     }
 }

@@ -5,9 +5,11 @@
 //! [`MAX_FRAME`]; a reader rejects a greater length before it allocates anything. The lab treats
 //! every byte from the guest as hostile, so a reader here never panics and never trusts a length.
 
+mod cpus;
 mod frame;
 mod message;
 
+pub use cpus::count_of_cpus;
 pub use frame::{FrameError, MAX_FRAME, encode, read_frame, write_frame};
 pub use message::{ChildState, CpuPages, FEED_MAX, Hello, Output, Reply, Request, SKIP, Stdin, WriteMode};
 

@@ -10,7 +10,7 @@ use crate::{
     plan::below,
     scenario::{Expectation, KernelText, Scenario},
 };
-use protocol::{Reply, Request, WriteMode};
+use protocol::{Reply, Request, WriteMode, count_of_cpus};
 use std::collections::BTreeMap;
 use trace::{CpuStats, text::Setting};
 
@@ -154,7 +154,7 @@ pub(crate) fn stored_text(text: &KernelText, files: &BTreeMap<String, String>) -
     );
     setting.tracer = file(TRACER)?.trim().to_owned();
     setting.stats = file(STATS)?.split("\n\n").map(CpuStats::parse).collect();
-    setting.online = file(ONLINE).map_or(setting.stats.len() as u32, number_of_cpus);
+    setting.online = file(ONLINE).map_or(setting.stats.len() as u32, count_of_cpus);
     setting.cpu = text.cpu;
     setting.preemption = file(PREEMPTION).unwrap_or_default().to_owned();
     setting.read_before =
@@ -162,24 +162,4 @@ pub(crate) fn stored_text(text: &KernelText, files: &BTreeMap<String, String>) -
     // A replaced byte of invalid UTF-8 only makes the text longer.
     setting.cut = bytes.len() >= CHUNK;
     Some(StoredText { bytes, setting, refused: file(REFUSED).map(str::to_owned) })
-}
-
-/// Returns the number of CPUs in a list like `0-2,5`.
-fn number_of_cpus(list: &str) -> u32 {
-    let number = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.split(',').filter_map(number).fold(0, u32::saturating_add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cpus_of_a_list_are_counted() {
-        assert_eq!(["0-1\n", "0\n", "0,2-5\n", "", "3-1\n"].map(number_of_cpus), [2, 1, 5, 0, 0]);
-    }
 }

@@ -162,7 +162,7 @@ pub struct ScenarioResult {
     /// From power-on to verdict.
     pub seconds: f64,
     /// The directory of its files, relative to `results.json`: `KERNEL/` and its label.
-    /// Empty if there are no files: a lab error, or a pass that `--until-fail` discarded.
+    /// Empty if there are no files: a lab error, a scenario that did not run, or a pass that `--until-fail` discarded.
     pub directory: String,
     /// The file in that directory with the memory of a guest that panicked; absent if it did not panic,
     /// or if there is no dump, in which case a note says why.

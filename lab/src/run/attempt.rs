@@ -70,8 +70,10 @@ impl Attempt<'_> {
         let unmeasured = scenario.compares_executed() && self.guest.plugin.is_none();
         let unbuildable = unbuildable.or_else(|| unmeasured.then(|| WITHOUT_NOTES.to_owned()));
         let unbuildable = unbuildable.map(Unfit::Unsupported);
-        let conclusion = match (fitted, &unbuildable) {
-            (Err(unfit @ Unfit::Unsupported(_)), _) | (_, Some(unfit)) => verdict_on(unfit).into(),
+        let (conclusion, directory) = match (fitted, &unbuildable) {
+            (Err(unfit @ Unfit::Unsupported(_)), _) | (_, Some(unfit)) => {
+                (verdict_on(unfit).into(), String::new())
+            }
             (fitted, None) => {
                 let place = results::PendingDirectory::new(run, &relative)?;
                 fs::copy(&found.path, place.path().join(SCENARIO))?;
@@ -92,7 +94,7 @@ impl Attempt<'_> {
                     }
                 };
                 place.put()?;
-                conclusion
+                (conclusion, relative)
             }
         };
         Ok(ScenarioResult {
@@ -101,8 +103,8 @@ impl Attempt<'_> {
             summary: scenario.summary.to_string(),
             reason: conclusion.verdict.reason,
             seconds: started.elapsed().as_secs_f64(),
-            vmcore: run.join(&relative).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
-            directory: relative,
+            vmcore: run.join(&directory).join(VMCORE).is_file().then(|| VMCORE.to_owned()),
+            directory,
             steps: conclusion.steps,
             expectations: conclusion.verdict.expectations,
             splats: conclusion.splats,

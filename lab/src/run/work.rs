@@ -221,11 +221,10 @@ impl<'a, F: FnMut(Event<'_>) + Send> Work<'a, F> {
 
     /// Writes the reproducer of a failure. If that fails, the result has a note that says why.
     fn leave_reproducer(&self, turn: ScheduledRun, result: &mut ScenarioResult) {
-        let place = self.directory.join(&result.directory);
-        // It has none if it did not run.
-        if result.directory.is_empty() || !place.is_dir() {
+        if result.directory.is_empty() {
             return;
         }
+        let place = self.directory.join(&result.directory);
         let case = self.case(turn);
         let (found, scenario) = &self.options.selection.scenarios[case.scenario];
         let about = reproducer::RunContext {
