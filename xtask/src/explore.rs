@@ -271,7 +271,7 @@ impl Explore {
     }
 }
 
-/// Prepares machines that do nothing which the kernel does not.
+/// Prepares machines whose failures are the kernel's own.
 fn prepare_built(lab: &Lab, options: &Options, built: Vec<Kernel>) -> Result<Prepared> {
     let mut prepared = prepare_on(lab, options, built)?;
     prepared.miss_no_patches()?;

@@ -19,7 +19,7 @@ const LIBRARY: &str = "release/libplugin.so";
 /// Selects version 2 of QEMU's plugin interface, which the first QEMU without version 1 has.
 const VERSION_2: &str = "QEMU_PLUGIN_VERSION_2";
 
-/// That QEMU.
+/// The version of that QEMU.
 const WITHOUT_VERSION_1: &str = "9.0";
 
 /// Gives the machines of a guest the plugin: all of them, or those of the scenarios that need it.
