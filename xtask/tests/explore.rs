@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 
 #[test]
 fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
-    let _alone = ONE_RUN.lock().unwrap();
+    let _one = ONE_RUN.lock();
     let directory = scratch();
     let mut explore = xtask();
     explore.args(["lab", "explore", "--sequences", "40", "--seed", "1", "--minutes", "20", "--results"]);
@@ -19,7 +19,7 @@ fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
 
 #[test]
 fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
-    let _alone = ONE_RUN.lock().unwrap();
+    let _one = ONE_RUN.lock();
     let directory = scratch();
     let finding =
         Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs/stacktrace-command.yaml");
@@ -37,7 +37,7 @@ fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
 
 #[test]
 fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
-    let _alone = ONE_RUN.lock().unwrap();
+    let _one = ONE_RUN.lock();
     let directory = scratch();
     let corpus = directory.path().join("corpus");
     let explore = |options: &str| {
