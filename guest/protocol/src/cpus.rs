@@ -20,6 +20,7 @@ mod tests {
         check("0-1\n", 2);
         check("0", 1);
         check("0-3,6,8-9", 7);
+        check("0,2-5\n", 5);
         check("", 0);
         check("3-1", 0);
         check("0-4294967294,7", u32::MAX);

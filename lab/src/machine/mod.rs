@@ -36,7 +36,7 @@ pub use qemu::{Accelerator, MachineSpec};
 pub use snapshot::Snapshots;
 pub use speed::{REFERENCE_MICROS, TIME_SCALE, time_scale};
 pub use standby::StandbyMachine;
-pub(crate) use version::misses_patches;
+pub(crate) use version::{misses_patches, version_text};
 pub(crate) use vmtest::{ENVIRONMENT, VMLINUX};
 pub use vmtest::{SHARED, Userland, boot_if_child};
 

@@ -8,10 +8,15 @@ use anyhow::{Context, Result};
 /// pages of code before it translates them.
 const LOCKS_PAGES: &str = "8.1";
 
+/// Returns what the QEMU on `PATH` prints of its version.
+pub(crate) fn version_text() -> Result<String> {
+    Tool::new(qemu::PROGRAM).arg("--version").run()
+}
+
 /// Returns the version of the QEMU on `PATH`.
 pub(super) fn version() -> Result<Version> {
-    let text = Tool::new(qemu::PROGRAM).arg("--version").run()?;
-    Version::find(&text).with_context(|| format!("`{} --version` prints no version", qemu::PROGRAM))
+    Version::find(&version_text()?)
+        .with_context(|| format!("`{} --version` prints no version", qemu::PROGRAM))
 }
 
 /// Returns whether a CPU of a guest may miss what another one has patched, if both run at once.

@@ -2,8 +2,7 @@
 
 use super::{Options, Prepared};
 use crate::{
-    host::process::Tool,
-    machine::{Accelerator, qemu},
+    machine::{Accelerator, version_text},
     report,
     results::{self, Host, KernelInfo, Qemu, Results, Run, SCHEMA, ScenarioResult},
 };
@@ -111,7 +110,7 @@ impl Store {
 
 /// Returns the results of a run that has not started.
 pub(super) fn empty_results(prepared: &Prepared, options: &Options) -> Result<Results> {
-    let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
+    let version = version_text()?;
     let kernels = prepared.kernels.iter().map(KernelInfo::from);
     Ok(Results {
         schema: SCHEMA,

@@ -1,9 +1,12 @@
 //! The cache key of a snapshot, made of everything that affects it.
 
-use super::super::qemu::{self, Accelerator, MachineSpec, Memory, Sockets};
+use super::super::{
+    qemu::{self, Accelerator, MachineSpec, Memory, Sockets},
+    version_text,
+};
 use crate::{
     cache::{Key, KeyBuilder, stamp},
-    host::process::{Tool, which},
+    host::process::which,
 };
 use anyhow::{Context, Result};
 use fs_err as fs;
@@ -23,7 +26,7 @@ impl Qemu {
     /// Returns the QEMU on `PATH`.
     pub(super) fn of_host() -> Result<Qemu> {
         let program = which(qemu::PROGRAM).with_context(|| format!("`{}` is not on PATH", qemu::PROGRAM))?;
-        let version = Tool::new(qemu::PROGRAM).arg("--version").run()?;
+        let version = version_text()?;
         let accelerator = Accelerator::of_host();
         let host = match accelerator {
             Accelerator::Tcg => String::new(),
