@@ -95,7 +95,11 @@ impl<'a> Link<'a> {
     /// Reads several files in one round trip, and leaves out those that cannot be read.
     pub(super) fn files(&mut self, paths: &[String]) -> Result<BTreeMap<String, String>, Death> {
         let requests: Vec<_> = paths.iter().map(|path| read(path)).collect();
-        Ok(texts(paths, self.call_all(&requests)?))
+        let texts = paths.iter().zip(self.call_all(&requests)?).filter_map(|(path, reply)| match reply {
+            Reply::Data(data) => Some((path.clone(), String::from_utf8_lossy(&data).into_owned())),
+            _ => None,
+        });
+        Ok(texts.collect())
     }
 
     /// Reads a tracefs file that every kernel has.
@@ -118,15 +122,6 @@ impl<'a> Link<'a> {
     pub(super) fn cpus(&self) -> u32 {
         self.machine.hello().cpus
     }
-}
-
-/// Returns the contents of files, without those that could not be read.
-pub(super) fn texts(paths: &[String], replies: Vec<Reply>) -> BTreeMap<String, String> {
-    let texts = paths.iter().zip(replies).filter_map(|(path, reply)| match reply {
-        Reply::Data(data) => Some((path.clone(), String::from_utf8_lossy(&data).into_owned())),
-        _ => None,
-    });
-    texts.collect()
 }
 
 /// The request to read a file of at most [`CHUNK`] bytes.

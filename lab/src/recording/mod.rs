@@ -222,7 +222,7 @@ impl Recorder<'_> {
             if watched {
                 self.origins.after(number, &State::read(&mut self.traced.link)?);
             }
-            self.traced.after_step(&step.value)?;
+            self.traced.after_step(&step.value);
         }
         Ok(())
     }

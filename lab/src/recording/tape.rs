@@ -5,7 +5,7 @@ use super::{
     clearing::{exchanges_buffers, may_clear, stay},
     formats::{Formats, Renumbered, injected},
     ledger::Ledger,
-    link::{CHUNK, Link, read, texts, unexpected},
+    link::{CHUNK, Link, unexpected},
     symbols::Symbols,
 };
 use crate::{
@@ -15,7 +15,11 @@ use crate::{
     scenario::{Scenario, Step, TraceSetup},
 };
 use protocol::{Reply, Request};
-use std::{collections::BTreeSet, io, iter, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io, iter, mem,
+    path::Path,
+};
 use trace::{
     CpuStats,
     dat::{TracefsFiles, Writer},
@@ -42,6 +46,8 @@ struct Tape {
     ledgers: Vec<Ledger>,
     /// The number of events that were stored, per CPU.
     stored: Vec<u64>,
+    /// Whether the tracer exchanges the buffer for another one, so that its counters do not say what it holds.
+    exchanged: bool,
 }
 
 /// How much of a ring buffer to read.
@@ -64,6 +70,9 @@ pub(super) struct Traced<'a> {
     /// Of every event that was ever enabled in one of them: an event of one instance that leaks into another
     /// is decoded there.
     formats: Formats,
+    /// Whether a step may have defined events since the formats were read, and if so, whether it may have loaded or
+    /// unloaded modules.
+    redefined: Option<bool>,
     /// Events that were written to `inject` files.
     injected: BTreeSet<String>,
     /// Whether events stay in the buffer, see [`Traced::keep`].
@@ -77,6 +86,7 @@ impl<'a> Traced<'a> {
             link,
             tapes: Vec::new(),
             formats: Formats::default(),
+            redefined: None,
             injected: BTreeSet::new(),
             keeps: false,
         }
@@ -105,15 +115,16 @@ impl<'a> Traced<'a> {
             // The page layout is the guest's word.
             let writer = writer.map_err(|error| Death::AgentLost(format!("{error:#}")))?.limit(max_bytes);
             let (instance, header_page) = (instance.map(str::to_owned), header_page.clone());
-            self.tapes.push(Tape { instance, writer, header_page, ledgers: Vec::new(), stored: Vec::new() });
+            let (ledgers, stored) = (Vec::new(), Vec::new());
+            self.tapes.push(Tape { instance, writer, header_page, ledgers, stored, exchanged: false });
         }
-        let replies = self.link.call_all(&self.counter_requests())?;
-        let counters = self.counters(replies)?;
+        let texts = self.link.files(&[self.event_lists(), self.counter_files().concat()].concat())?;
+        let counters = self.counters(&texts)?;
         for (tape, (_, stats)) in self.tapes.iter_mut().zip(counters) {
             tape.stored = vec![0; stats.len()];
             tape.ledgers = stats.into_iter().map(Ledger::new).collect();
         }
-        self.learn_formats(false)?;
+        self.learn_formats(&texts, false)?;
         self.each_instance(|instance| Request::StartTrace { instance }, "tracing to start")
     }
 
@@ -128,20 +139,23 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    /// Reads the formats of events that were enabled or redefined since the last call; `modules` may have
-    /// been loaded or unloaded.
-    fn learn_formats(&mut self, modules: bool) -> Result<(), Death> {
-        let enabled: Vec<String> = self.tapes.iter().map(|tape| tape.below("set_event")).collect();
-        let mut texts = self.link.files(&[enabled.as_slice(), &[DYNAMIC.to_owned()]].concat())?;
-        // Not every kernel has it.
-        let dynamic = texts.remove(DYNAMIC).unwrap_or_default();
-        if let Some(missing) = enabled.iter().find(|path| !texts.contains_key(*path)) {
-            return Err(Death::AgentLost(format!("cannot read `{missing}`")));
+    /// The files that say which events are enabled or defined.
+    fn event_lists(&self) -> Vec<String> {
+        self.tapes.iter().map(|tape| tape.below("set_event")).chain([DYNAMIC.to_owned()]).collect()
+    }
+
+    /// Reads the formats of events that were enabled or redefined since the last call, by the contents of
+    /// these files; `modules` may have been loaded or unloaded.
+    fn learn_formats(&mut self, texts: &BTreeMap<String, String>, modules: bool) -> Result<(), Death> {
+        let mut enabled = self.injected.clone();
+        for tape in &self.tapes {
+            let text = content(texts, &tape.below("set_event"))?;
+            enabled.extend(text.lines().map(str::to_owned));
         }
-        let enabled = texts.values().flat_map(|text| text.lines()).map(str::to_owned);
-        let enabled = self.injected.iter().cloned().chain(enabled).collect();
+        // Not every kernel has it.
+        let dynamic = texts.get(DYNAMIC).map(String::as_str).unwrap_or_default();
         for Renumbered { guest, before, now } in
-            self.formats.learn(&mut self.link, &enabled, &dynamic, modules)?
+            self.formats.learn(&mut self.link, &enabled, dynamic, modules)?
         {
             for tape in &mut self.tapes {
                 tape.writer.renumber(guest, before, now).map_err(Death::Lab)?;
@@ -150,33 +164,43 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    /// Reads the ring buffers before a step that may clear them. Says what was lost in earlier steps.
+    /// Reads the formats of events that earlier steps may have defined, and the ring buffers if this one may clear
+    /// or fill them. Says what was lost in earlier steps.
     pub(super) fn before_step(&mut self, step: &Step) -> Result<Vec<String>, Death> {
-        let losses = match step {
-            step if may_clear(step) => self.catch_up()?,
-            Step::Write(_) | Step::Workload(_) if !self.keeps => self.catch_up()?,
-            Step::Workload(_) => self.compare()?,
-            _ => Vec::new(),
-        };
+        if !may_clear(step) && !matches!(step, Step::Write(_) | Step::Workload(_)) {
+            return Ok(Vec::new());
+        }
+        let redefined = self.redefined.take();
+        let mut files = self.counter_files().concat();
+        if redefined.is_some() {
+            files.extend(self.event_lists());
+        }
+        let texts = self.link.files(&files)?;
+        if let Some(modules) = redefined {
+            self.learn_formats(&texts, modules)?;
+        }
+        let mut losses = self.compare_with(&texts)?;
+        if may_clear(step) || !self.keeps {
+            losses.extend(self.catch_up()?);
+        }
         // What is read from now on may be of events that the step redefines.
         self.tapes.iter_mut().try_for_each(|tape| tape.writer.mark()).map_err(Death::Lab)?;
         Ok(losses)
     }
 
-    /// Reads the formats of events that the step may have defined.
-    pub(super) fn after_step(&mut self, step: &Step) -> Result<(), Death> {
+    /// Notes what the step may have defined.
+    pub(super) fn after_step(&mut self, step: &Step) {
         if let Step::Write(write) = step {
             // An event can be injected without being enabled.
             self.injected.extend(injected(write.write.as_str()));
         }
-        match step {
-            Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => {
-                self.learn_formats(true)
-            }
+        let redefined = match step {
+            Step::Load(_) | Step::LoadModule(_) | Step::Unload(_) | Step::Shell(_) => Some(true),
             // A program may define user events.
-            Step::Write(_) | Step::Workload(_) => self.learn_formats(false),
-            _ => Ok(()),
-        }
+            Step::Write(_) | Step::Workload(_) => Some(false),
+            _ => None,
+        };
+        self.redefined = self.redefined.max(redefined);
     }
 
     /// Reads the ring buffers.
@@ -187,45 +211,34 @@ impl<'a> Traced<'a> {
         self.tapes.iter_mut().try_for_each(|tape| tape.drain(&mut self.link, drain))
     }
 
-    /// Reads what the ring buffers hold, and compares the counters before and after. If it is little, that is one
-    /// round trip.
+    /// Reads what the ring buffers held when their counters were compared, and compares them again.
     fn catch_up(&mut self) -> Result<Vec<String>, Death> {
-        let counters = self.counter_requests();
-        let drains = self.tapes.iter().map(|tape| tape.request(Drain::Present));
-        let requests = counters.iter().cloned().chain(drains).chain(counters.iter().cloned());
-        let mut replies = self.link.call_all(&Vec::from_iter(requests))?;
-        let after = replies.split_off(counters.len() + self.tapes.len());
-        let drained = replies.split_off(counters.len());
-        let mut losses = self.compare_with(replies)?;
-        let mut is_all = true;
-        for (tape, reply) in self.tapes.iter_mut().zip(drained) {
-            if tape.take(reply, Drain::Present, 1)? {
-                is_all = false;
-                tape.drain(&mut self.link, Drain::Present)?;
-            }
+        let mut behind = self.tapes.iter_mut().filter(|tape| tape.is_behind()).peekable();
+        if behind.peek().is_none() {
+            return Ok(Vec::new());
         }
-        losses.extend(if is_all { self.compare_with(after)? } else { self.compare()? });
-        Ok(losses)
+        behind.try_for_each(|tape| tape.drain(&mut self.link, Drain::Present))?;
+        self.compare()
     }
 
     /// Compares the kernel's counters with what was read. Says what was lost since the last time.
     fn compare(&mut self) -> Result<Vec<String>, Death> {
-        let replies = self.link.call_all(&self.counter_requests())?;
-        self.compare_with(replies)
+        let texts = self.link.files(&self.counter_files().concat())?;
+        self.compare_with(&texts)
     }
 
     /// The same with the contents of the counters' files.
-    fn compare_with(&mut self, replies: Vec<Reply>) -> Result<Vec<String>, Death> {
-        let counters = self.counters(replies)?;
+    fn compare_with(&mut self, texts: &BTreeMap<String, String>) -> Result<Vec<String>, Death> {
+        let counters = self.counters(texts)?;
         let mut losses = Vec::new();
         for (tape, (tracer, stats)) in self.tapes.iter_mut().zip(counters) {
-            let compared = !exchanges_buffers(&tracer);
+            tape.exchanged = exchanges_buffers(&tracer);
             let of = tape.instance.as_ref().map_or_else(String::new, |name| format!(" of `{name}`"));
             for (cpu, (ledger, stats)) in tape.ledgers.iter_mut().zip(stats).enumerate() {
-                if compared {
-                    losses.extend(ledger.compare(stats).map(|lost| format!("CPU {cpu}{of}: {lost}")));
-                } else {
+                if tape.exchanged {
                     ledger.follow(stats);
+                } else {
+                    losses.extend(ledger.compare(stats).map(|lost| format!("CPU {cpu}{of}: {lost}")));
                 }
             }
         }
@@ -243,23 +256,13 @@ impl<'a> Traced<'a> {
         self.tapes.iter().map(files).collect()
     }
 
-    /// Returns the requests to read these files.
-    fn counter_requests(&self) -> Vec<Request> {
-        self.counter_files().concat().iter().map(|path| read(path)).collect()
-    }
-
     /// Returns the counters of each CPU of each instance, and its tracer, from the contents of these files.
-    fn counters(&self, replies: Vec<Reply>) -> Result<Vec<(String, Vec<CpuStats>)>, Death> {
-        let files = self.counter_files();
-        let mut texts = texts(&files.concat(), replies);
-        let mut read = |path: &String| {
-            texts.remove(path).ok_or_else(|| Death::AgentLost(format!("cannot read `{path}`")))
-        };
+    fn counters(&self, texts: &BTreeMap<String, String>) -> Result<Vec<(String, Vec<CpuStats>)>, Death> {
         let mut counters = Vec::new();
-        for files in &files {
-            let mut texts = files.iter().map(&mut read);
+        for files in &self.counter_files() {
+            let mut texts = files.iter().map(|path| content(texts, path));
             let tracer = texts.next().transpose()?.unwrap_or_default();
-            let stats = texts.map(|text| Ok(CpuStats::parse(&text?))).collect::<Result<_, Death>>()?;
+            let stats = texts.map(|text| Ok(CpuStats::parse(text?))).collect::<Result<_, Death>>()?;
             counters.push((tracer.trim_end().to_owned(), stats));
         }
         Ok(counters)
@@ -274,13 +277,14 @@ impl<'a> Traced<'a> {
     pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<Vec<String>, Death> {
         self.pause()?;
         self.drain(Drain::All)?;
-        let mut losses = self.compare()?;
-        self.learn_formats(true)?;
+        let texts = self.link.files(&[self.counter_files().concat(), self.event_lists()].concat())?;
+        let mut losses = self.compare_with(&texts)?;
+        self.learn_formats(&texts, true)?;
         if self.tapes.iter().any(|tape| tape.writer.is_cut()) {
             losses
                 .push(format!("the trace is larger than {} MiB: later events are missing", TRACE_MAX >> 20));
         }
-        for tape in std::mem::take(&mut self.tapes) {
+        for tape in mem::take(&mut self.tapes) {
             let files = tape.tracefs_files(&mut self.link, &self.formats, symbols.kallsyms()?)?;
             tape.writer.finish(&files).map_err(Death::Lab)?;
         }
@@ -299,13 +303,14 @@ impl Tape {
         below(self.instance.as_deref(), file)
     }
 
-    fn request(&self, drain: Drain) -> Request {
-        let max = if drain == Drain::All { CHUNK } else { SIP };
-        Request::DrainTrace { instance: self.directory(), max: max as u32 }
+    /// Returns whether the ring buffer held events, or may have, when its counters were compared.
+    fn is_behind(&self) -> bool {
+        self.exchanged || self.ledgers.iter().any(Ledger::lacks)
     }
 
     fn drain(&mut self, link: &mut Link<'_>, drain: Drain) -> Result<(), Death> {
-        let request = self.request(drain);
+        let max = if drain == Drain::All { CHUNK } else { SIP };
+        let request = Request::DrainTrace { instance: self.directory(), max: max as u32 };
         let mut drains = 1;
         while self.take(link.call(&request)?, drain, drains)? {
             drains += 1;
@@ -373,6 +378,11 @@ impl Tape {
             version: concat!("ftrace-lab ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
     }
+}
+
+/// Returns the content of a file that every kernel has.
+fn content<'a>(texts: &'a BTreeMap<String, String>, path: &str) -> Result<&'a str, Death> {
+    texts.get(path).map(String::as_str).ok_or_else(|| Death::AgentLost(format!("cannot read `{path}`")))
 }
 
 /// Converts the error of pages that cannot be stored: it is the disk's fault or the guest's.
