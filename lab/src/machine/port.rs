@@ -9,15 +9,22 @@ use super::{
 };
 use crate::host::interrupt;
 use protocol::{FrameError, Reply, Request};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    buffer::spare_capacity,
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read, retry_on_intr},
+};
 use std::{
-    io::{self, Read, Write},
+    io::{self, Write},
     os::{fd::BorrowedFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 
 /// The interval at which a wait checks whether the lab was interrupted.
 const SLICE: Duration = Duration::from_millis(100);
+
+/// The room for each read of replies, in bytes.
+const CHUNK: usize = 64 << 10;
 
 /// The maximum number of bytes of replies buffered while requests are written.
 const INBOX_MAX: usize = 16 << 20;
@@ -157,18 +164,12 @@ impl<'a> Port<'a> {
 
     /// Receives some of the available bytes; returns false if there are none.
     fn receive_chunk(&mut self) -> io::Result<bool> {
-        let mut chunk = [0; 64 << 10];
-        loop {
-            match (&mut &*self.socket).read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.state.inbox.extend_from_slice(&chunk[..count]);
-                    return Ok(true);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        self.state.inbox.reserve(CHUNK);
+        match retry_on_intr(|| read(self.socket, spare_capacity(&mut self.state.inbox))) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -197,7 +198,7 @@ impl<'a> Port<'a> {
                     fds.extend(self.others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
                 }
                 match poll(&mut fds, Some(&timeout)) {
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) | Err(Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }
                 let other = fds[2..].iter().any(|fd| !fd.revents().is_empty());

@@ -40,6 +40,8 @@ pub struct Binary {
     map: Mmap,
     /// The addresses of a module's sections; `None` for vmlinux, whose file has them.
     bases: Option<BTreeMap<String, u64>>,
+    /// The loaded sections that have contents: the address in the running kernel, and the place in the file.
+    places: OnceCell<Vec<(u64, Range<usize>)>>,
     symbols: OnceCell<Vec<Symbol>>,
     /// The positions in `symbols` of the names that were asked for.
     named: RefCell<HashMap<String, Vec<usize>>>,
@@ -109,8 +111,8 @@ impl Binary {
     }
 
     fn mapped(path: &Path, bases: Option<BTreeMap<String, u64>>) -> Result<Binary> {
-        let (symbols, named, records) = Default::default();
-        Ok(Binary { map: map(path)?, bases, symbols, named, records })
+        let (places, symbols, named, records) = Default::default();
+        Ok(Binary { map: map(path)?, bases, places, symbols, named, records })
     }
 
     pub(crate) fn file(&self) -> Result<object::File<'_>> {
@@ -200,14 +202,24 @@ impl Binary {
 
     /// Returns the same, but also of a module, whose references to other sections are not resolved.
     pub(crate) fn unrelocated(&self, address: u64, length: usize) -> Option<&[u8]> {
-        let file = self.file().ok()?;
-        file.sections().find_map(|section| {
-            let base = self.section_base(section.name().ok()?, section.address())?;
-            let at = usize::try_from(address.checked_sub(base)?).ok()?;
-            let (start, size) = section.file_range().filter(|_| base != 0)?;
-            let end = at.checked_add(length).filter(|end| *end as u64 <= size)?;
-            let start = usize::try_from(start).ok()?;
-            self.map.get(start.checked_add(at)?..start.checked_add(end)?)
+        self.places().iter().find_map(|(base, place)| {
+            let at = usize::try_from(address.checked_sub(*base)?).ok()?;
+            let end = at.checked_add(length).filter(|end| *end <= place.len())?;
+            self.map.get(place.start.checked_add(at)?..place.start.checked_add(end)?)
+        })
+    }
+
+    /// Reads them once: parsing the file for each instruction would take longer than all else.
+    fn places(&self) -> &[(u64, Range<usize>)] {
+        self.places.get_or_init(|| {
+            let Ok(file) = self.file() else { return Vec::new() };
+            let place = |section: object::Section<'_, '_>| {
+                let base = self.section_base(section.name().ok()?, section.address())?;
+                let (start, size) = section.file_range().filter(|_| base != 0)?;
+                let start = usize::try_from(start).ok()?;
+                Some((base, start..start.checked_add(usize::try_from(size).ok()?)?))
+            };
+            file.sections().filter_map(place).collect()
         })
     }
 
