@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use fs_err as fs;
 use lab::{
     Lab,
-    explore::{Corpus, Finding, Hunt, ONCE, Search, Told, Tried, areas, default_jobs, mail},
+    explore::{Corpus, Finding, Hunt, ONCE, Reached, Search, Told, Tried, areas, default_jobs, mail},
     host::{interrupt, prerequisites::Need},
     kernel::{DEFAULT, Kernel},
     results::{Rates, RunDirectory, ScenarioResult, now_micros},
@@ -43,10 +43,10 @@ const CORPUS: &str = "explore";
     cargo xtask lab explore --minutes 10                        the default kernel\n  \
     cargo xtask lab explore --kernel-tree ~/linux --seed 7      your kernel tree, with the sequences of seed 7\n  \
     cargo xtask lab explore --kernel 7.2 --also 6.12 --also 5.10    what is found on 7.2 also runs on others\n  \
-    cargo xtask lab explore --guided --minutes 60               prefer what reaches new lines of the kernel\n  \
+    cargo xtask lab explore --guided --minutes 60               prefer what reaches new code of the kernel\n  \
     cargo xtask lab explore --icount 5                          on one CPU, where interrupts come at other moments\n  \
     cargo xtask lab explore --area hooks --area livepatch       only hooks, a livepatch, probes and their events\n  \
-    cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach lines of their own\n  \
+    cargo xtask lab explore --minimize-corpus                   keep only the sequences that reach code of their own\n  \
     cargo xtask lab explore --again                             what was found before, too\n  \
     cargo xtask lab explore --triage found/explore-1f0c2b7a.yaml --kernel 7.2 --also 6.12    the text of a mail\n\n\
     Ctrl-C ends the search; what was found is kept.\n\n\
@@ -73,10 +73,10 @@ pub(crate) struct Explore {
     /// Stop at the first finding, and do not run it again
     #[arg(long, conflicts_with = "also")]
     first: bool,
-    /// Measure which lines run, keep the sequences that reach new ones in the corpus, and change these further
+    /// Measure what runs, keep the sequences that reach new lines or branches in the corpus, and change these further
     #[arg(long)]
     guided: bool,
-    /// Do not explore: drop the sequences of the corpus that reach no line that the others do not
+    /// Do not explore: drop the sequences of the corpus that reach no code that the others do not
     #[arg(long, conflicts_with_all = ["sequences", "first", "again", "triage", "seed", "area"])]
     minimize_corpus: bool,
     /// Exit with 0 even if something was found, for what judges the results later
@@ -85,7 +85,7 @@ pub(crate) struct Explore {
     /// Also run what earlier searches found on this kernel
     #[arg(long, conflicts_with = "first")]
     again: bool,
-    /// Directory of the corpus: sequences that reached new lines, and what was found [default: explore in the cache]
+    /// Directory of the corpus: sequences that reached new code, and what was found [default: explore in the cache]
     #[arg(long, value_name = "DIR")]
     corpus: Option<PathBuf>,
     /// Explore on one CPU that counts time in instructions of 2^N ns each: interrupts come at other instructions
@@ -134,8 +134,8 @@ impl Explore {
             Told::Progress { sequences, pairs, reached, findings } => {
                 task.set(sequences);
                 let each = sequences as f64 / started.elapsed().as_secs_f64();
-                let reached = reached.map_or_else(String::new, |(lines, corpus)| {
-                    format!(", {lines} lines, {corpus} sequences in the corpus")
+                let reached = reached.map_or_else(String::new, |(Reached { lines, branches }, corpus)| {
+                    format!(", {lines} lines, {branches} branches, {corpus} sequences in the corpus")
                 });
                 task.note(format!(
                     "{each:.1} a second, {pairs} pairs of a state and an operation{reached}, {findings} found"
@@ -157,7 +157,7 @@ impl Explore {
         if self.minimize_corpus {
             let (before, after) = hunt.minimize_corpus()?;
             println!(
-                "kept {after} of {before} sequences in the corpus: each of the others reached no new line"
+                "kept {after} of {before} sequences in the corpus: each of the others reached nothing new"
             );
             fs::remove_dir_all(directory.path())?;
             interrupt::check()?;

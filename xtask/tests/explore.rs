@@ -59,7 +59,7 @@ fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
     let output = check(
         &mut explore("--minimize-corpus"),
         0,
-        &[" of 13 sequences in the corpus: each of the others reached no new line"],
+        &[" of 13 sequences in the corpus: each of the others reached nothing new"],
     );
     let kept = kept();
     assert!(

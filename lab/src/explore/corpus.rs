@@ -1,6 +1,6 @@
 //! [`Corpus`]: the sequences of operations that are kept from one search to the next, in a directory.
 //!
-//! Those that reached new lines are files named by the SHA-256 of their content, so that the corpora of two machines
+//! Those that reached new code are files named by the SHA-256 of their content, so that the corpora of two machines
 //! are merged by copying files. What was found is in `found/KERNEL/`, named by what is the same each time it happens.
 
 use super::families::Operation;

@@ -15,7 +15,7 @@ use std::{iter, sync::Mutex};
 type Group = Vec<Vec<Operation>>;
 
 impl<F: FnMut(Told<'_>) + Send> Hunt<'_, F> {
-    /// Drops the sequences of the corpus that reach no line that others do not. What was not tried when a limit is
+    /// Drops the sequences of the corpus that reach no code that others do not. What was not tried when a limit is
     /// reached, or the lab is interrupted, stays. Returns the numbers of sequences before and after.
     ///
     /// # Errors

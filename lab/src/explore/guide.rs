@@ -6,31 +6,53 @@ use super::{
     facts::Facts,
     families::Operation,
     names::Sequence,
+    seeds::seeds,
     state::Model,
 };
 use crate::{
     coverage::{Ran, Ranges, Source, SourceFiles},
     kernel::Kernel,
     run::Prepared,
+    scenario::{Scenario, find},
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Which lines of the kernel's tracing code were reached, and by which sequences.
+/// Which lines and branches of the kernel's tracing code were reached, and by which sequences.
 pub(super) struct Guide {
     source: Source,
-    reached: Ranges,
-    lines: usize,
+    code: Ranges,
+    reached: Reached,
     sequences: Vec<Vec<Operation>>,
     corpus: Corpus,
 }
 
+/// How much of the kernel's tracing code was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The number of lines.
+    pub lines: usize,
+    /// The number of ways of conditional branches: two for each.
+    pub branches: usize,
+}
+
+impl Reached {
+    fn by(source: &Source, code: &Ranges) -> Reached {
+        let is_reached = |reached: &bool| *reached;
+        let ways = source.branches.iter().flat_map(|branch| branch.ways(code));
+        Reached {
+            lines: source.lines_in(code).into_iter().filter(is_reached).count(),
+            branches: ways.filter(is_reached).count(),
+        }
+    }
+}
+
 impl Guide {
-    /// Reads the lines of a kernel and the sequences of the corpus.
+    /// Reads the lines of a kernel and the sequences of the corpus, or the scenarios if it has none.
     ///
     /// # Errors
     /// It is a distribution kernel, whose lines are not known.
-    pub(super) fn new(prepared: &Prepared, kernel: &Kernel, corpus: Corpus) -> Result<Guide> {
+    pub(super) fn new(prepared: &Prepared, kernel: &Kernel, facts: Facts, corpus: Corpus) -> Result<Guide> {
         let vmlinux = kernel.vmlinux().filter(|_| !kernel.is_distribution()).with_context(|| {
             format!(
                 "the lines of {} are not known, only those of kernels that the lab builds; leave out --guided",
@@ -39,16 +61,21 @@ impl Guide {
         })?;
         let files = SourceFiles::of_tracing(&prepared.lab.root)?;
         let source = Source::of_vmlinux(&vmlinux, &kernel.roots(), &files)?;
-        let sequences = corpus.sequences()?;
-        Ok(Guide { source, reached: Ranges::default(), lines: 0, sequences, corpus })
+        let mut sequences = corpus.sequences()?;
+        if sequences.is_empty() {
+            let files = find(&prepared.lab.root.join("scenarios"), &[])?;
+            let scenarios = files.iter().map(|file| Scenario::load(&file.path));
+            sequences = seeds(facts, &scenarios.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(Guide { source, code: Ranges::default(), reached: Reached::default(), sequences, corpus })
     }
 
-    /// Returns the numbers of lines that were reached, and of sequences in the corpus.
-    pub(super) fn numbers(&self) -> (usize, usize) {
-        (self.lines, self.sequences.len())
+    /// Returns what was reached, and the number of sequences to change further.
+    pub(super) fn numbers(&self) -> (Reached, usize) {
+        (self.reached, self.sequences.len())
     }
 
-    /// Adds what sequences ran together. If they reached lines that none before them did, they are kept.
+    /// Adds what sequences ran together. If they reached lines or branches that none before them did, they are kept.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -65,20 +92,16 @@ impl Guide {
         Ok(())
     }
 
-    /// Returns whether a run reached lines that none before it did.
+    /// Returns whether a run reached lines or branches that none before it did.
     pub(super) fn has_new(&self, ran: &Ran) -> bool {
-        self.lines_with(ran).1 > self.lines
+        // Nothing is ever less.
+        Reached::by(&self.source, &self.code.and(&ran.code)) != self.reached
     }
 
     /// Adds what a run reached.
     pub(super) fn reach(&mut self, ran: &Ran) {
-        (self.reached, self.lines) = self.lines_with(ran);
-    }
-
-    fn lines_with(&self, ran: &Ran) -> (Ranges, usize) {
-        let reached = self.reached.and(&ran.code);
-        let lines = self.source.lines_in(&reached).into_iter().filter(|reached| *reached).count();
-        (reached, lines)
+        self.code = self.code.and(&ran.code);
+        self.reached = Reached::by(&self.source, &self.code);
     }
 
     /// Returns a sequence of the corpus, changed: an operation inserted, dropped or exchanged with another one,
@@ -146,7 +169,11 @@ fn renumber(value: &mut Value, Sequence(number): Sequence) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::choose::Chooser;
+    use crate::{
+        coverage::{Branch, Line},
+        explore::choose::Chooser,
+    };
+    use std::ops::Range;
 
     #[test]
     fn changed_sequences_are_known_and_have_the_names_of_theirs() {
@@ -156,8 +183,8 @@ mod tests {
             (0..20).map(|_| renumbered(body(&chooser.sequence(None)), Sequence(0)).unwrap()).collect();
         let guide = Guide {
             source: Source::default(),
-            reached: Ranges::default(),
-            lines: 0,
+            code: Ranges::default(),
+            reached: Reached::default(),
             sequences,
             corpus: Corpus::default(),
         };
@@ -176,5 +203,34 @@ mod tests {
                 usize::from(!guide.sequences.contains(&renumbered(body(&sequence), Sequence(0)).unwrap()));
         }
         assert!(different > 150, "{different}");
+    }
+
+    #[test]
+    fn the_other_way_of_a_branch_is_new() {
+        let line = Line { file: 0, number: 7 };
+        let source = Source {
+            lines: vec![line],
+            branches: vec![Branch { line: 0, at: 8, target: 32 }],
+            ..Source::default()
+        };
+        let mut guide = Guide {
+            source,
+            code: Ranges::default(),
+            reached: Reached::default(),
+            sequences: Vec::new(),
+            corpus: Corpus::default(),
+        };
+        let ran = |code: [Range<u64>; 2]| Ran {
+            build_id: String::new(),
+            code: code.into_iter().collect(),
+            lost: 0,
+            modules: Vec::new(),
+        };
+        let not_taken = ran([0..16, 48..64]);
+        assert!(guide.has_new(&not_taken));
+        guide.reach(&not_taken);
+        assert_eq!(guide.reached, Reached { lines: 0, branches: 1 });
+        assert!(!guide.has_new(&not_taken));
+        assert!(guide.has_new(&ran([0..12, 32..36])));
     }
 }

@@ -5,7 +5,7 @@ use super::{
     corpus::{Corpus, named},
     facts::Facts,
     families::Operation,
-    guide::{Guide, without_unknown},
+    guide::{Guide, Reached, without_unknown},
     script::script,
     shrink::shrink,
     signature::{broken, signature},
@@ -88,8 +88,8 @@ pub enum Told<'a> {
         sequences: u64,
         /// Different pairs of a state and an operation.
         pairs: usize,
-        /// Lines of the kernel's tracing code that ran, and sequences in the corpus, if that is measured.
-        reached: Option<(usize, usize)>,
+        /// What of the kernel's tracing code ran, and the number of sequences to change further, if that is measured.
+        reached: Option<(Reached, usize)>,
         /// The findings.
         findings: usize,
     },
@@ -138,7 +138,7 @@ pub(super) struct Run {
 
 impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// A search on the first of the prepared kernels. What it finds is kept in `corpus`; if coverage is measured, it
-    /// changes the sequences there, and adds those that reach new lines.
+    /// changes the sequences there, and adds those that reach new lines or branches.
     pub fn new(
         prepared: &'a Prepared,
         directory: &'a Path,
@@ -148,7 +148,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     ) -> Result<Hunt<'a, F>> {
         let kernel = prepared.kernels.first().context("there is no kernel")?;
         let facts = Facts::of(prepared, kernel, search.icount)?;
-        let guide = |corpus: &Corpus| Guide::new(prepared, kernel, corpus.clone()).map(Mutex::new);
+        let guide = |corpus: &Corpus| Guide::new(prepared, kernel, facts, corpus.clone()).map(Mutex::new);
         Ok(Hunt {
             prepared,
             kernel,

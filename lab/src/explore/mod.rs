@@ -2,7 +2,8 @@
 //!
 //! [`families`] has the operations, each family with what it must do to the [`state`] of tracing. [`choose`]
 //! makes sequences, [`script`] writes them as scenarios, which run like all others; [`shrink`] makes those
-//! smaller that fail, and [`guide`] keeps those that reach new lines in the [`corpus`], and [`fewer`] those that matter.
+//! smaller that fail. [`guide`] keeps those that reach new code in the [`corpus`], which begins with [`seeds`], and
+//! [`fewer`] those that matter.
 
 mod choose;
 mod corpus;
@@ -19,6 +20,7 @@ mod model_tests;
 mod names;
 mod probe;
 mod script;
+mod seeds;
 mod shrink;
 mod signature;
 mod state;
@@ -26,5 +28,6 @@ mod triage;
 
 pub use choose::{OPERATIONS, areas};
 pub use corpus::Corpus;
+pub use guide::Reached;
 pub use hunt::{Finding, Hunt, ONCE, Search, Told, default_jobs};
 pub use triage::{Tried, mail};
