@@ -169,10 +169,7 @@ fn renumber(value: &mut Value, Sequence(number): Sequence) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        coverage::{Branch, Line},
-        explore::choose::Chooser,
-    };
+    use crate::{coverage::Branch, explore::choose::Chooser};
     use std::ops::Range;
 
     #[test]
@@ -207,12 +204,8 @@ mod tests {
 
     #[test]
     fn the_other_way_of_a_branch_is_new() {
-        let line = Line { file: 0, number: 7 };
-        let source = Source {
-            lines: vec![line],
-            branches: vec![Branch { line: 0, at: 8, target: 32 }],
-            ..Source::default()
-        };
+        let mut source = Source::default();
+        source.branches.push(Branch { line: 0, at: 8, target: 32 });
         let mut guide = Guide {
             source,
             code: Ranges::default(),

@@ -111,23 +111,19 @@ fn written(file: &str, text: &str) -> String {
     let file =
         file.strip_prefix("instances/").and_then(|rest| rest.split_once('/')).map_or(file, |(_, file)| file);
     let (directory, name) = file.rsplit_once('/').unwrap_or(("", file));
-    let does = match name {
-        "trigger" | "enable" | "tracing_on" | "current_tracer" => leading(text).to_owned(),
-        // One of a file's functions, or of the kernel's.
-        "dynamic_events" | "kprobe_events" | "uprobe_events" if text.contains(" /") => {
-            format!("{} of a program", leading(text))
+    let (name, does) = match name {
+        "synthetic_events" => ("dynamic_events", "s".to_owned()),
+        "dynamic_events" | "kprobe_events" | "uprobe_events" => {
+            let of = if text.contains(" /") { " of a program" } else { "" };
+            ("dynamic_events", format!("{}{of}", leading(text)))
         }
-        "dynamic_events" | "kprobe_events" | "uprobe_events" => leading(text).to_owned(),
-        "synthetic_events" => "s".to_owned(),
+        "trigger" | "enable" | "tracing_on" | "current_tracer" => (name, leading(text).to_owned()),
         "set_ftrace_filter" => {
             let undo = if text.starts_with('!') { "!" } else { "" };
-            format!("{undo}{}", text.split(':').nth(1).map(leading).unwrap_or_default())
+            (name, format!("{undo}{}", text.split(':').nth(1).map(leading).unwrap_or_default()))
         }
-        _ => text.starts_with(['"', '0']).to_string(),
-    };
-    let name = match name {
-        "kprobe_events" | "uprobe_events" | "synthetic_events" => "dynamic_events",
-        name => name,
+        // Nothing and 0 undo what something else does.
+        _ => (name, text.starts_with(['"', '0']).to_string()),
     };
     // Of an event, of a group, or of all events.
     format!("{} {name} {does}", directory.split('/').count())
