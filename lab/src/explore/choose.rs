@@ -165,10 +165,15 @@ fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
 }
 
 /// Returns a sequence that keeps what it has made, with all events enabled at the top level, so that the kernel's text
-/// of what the workload causes can be compared. `None` if the model does not know what the workload causes.
+/// of what the workload causes can be compared. `None` if the model does not know what the workload causes, or a livepatch
+/// was loaded.
 pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operation>> {
     let mut model = Model::new(facts);
     let mut kept = body(operations).to_vec();
+    if kept.iter().flat_map(Operation::parts).any(|part| matches!(part, Operation::Livepatch(_))) {
+        // Once its module is unloaded, what is there would count as left behind by it.
+        return None;
+    }
     kept.iter().for_each(|operation| _ = operation.apply(&mut model));
     let events: Vec<Event> = model.events(None).collect();
     let enable = events.into_iter().map(|event| Operation::Events(Events::Enable(None, event, true)));
@@ -200,6 +205,7 @@ fn pair(model: &Model, operation: &Operation) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::families::Livepatch;
 
     #[test]
     fn a_seed_determines_all_sequences() {
@@ -240,6 +246,17 @@ mod tests {
         let mut model = Model::new(facts);
         kept.iter().for_each(|operation| _ = operation.apply(&mut model));
         assert!(kept.contains(&Operation::Cpus(Cpus(false))) && !model.cpu_off, "{kept:?}");
+    }
+
+    #[test]
+    fn nothing_is_kept_after_a_livepatch() {
+        let facts = Facts { has_text_of_trace: true, livepatch: true, ..Facts::default() };
+        let with = |loads: &[bool]| {
+            let loads = loads.iter().map(|on| Operation::Livepatch(Livepatch(*on)));
+            kept(facts, &finished(facts, loads.collect()))
+        };
+        assert_eq!(with(&[true, false]), None);
+        assert!(with(&[]).is_some());
     }
 
     #[test]
