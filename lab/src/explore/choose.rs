@@ -165,8 +165,8 @@ fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
 }
 
 /// Returns a sequence that keeps what it has made, with all events enabled at the top level, so that the kernel's text
-/// of what the workload causes can be compared. `None` if the model does not know what the workload causes, or a livepatch
-/// was loaded.
+/// of what the workload causes can be compared. `None` if the model does not know what the workload causes, or a
+/// livepatch was loaded.
 pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operation>> {
     let mut model = Model::new(facts);
     let mut kept = body(operations).to_vec();

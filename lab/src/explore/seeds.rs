@@ -48,17 +48,16 @@ pub(super) fn seeds<'a>(
     for scenario in scenarios {
         let (mut model, mut seed) = (nothing.clone(), Vec::new());
         for action in actions(scenario) {
+            if seed.len() == OPERATIONS_MAX {
+                break;
+            }
             let rows = doers.get(&action).into_iter().flat_map(BTreeMap::values);
-            let same = rows.flat_map(|row| iter::repeat_n(row, DRAWS)).map(|row| drawn(row, &model));
-            let found = same
-                .filter(|operation| does(operation, &model).as_ref() == Some(&action))
-                .find(|operation| operation.is_known(&model));
-            if let Some(operation) = found
-                && seed.len() < OPERATIONS_MAX
-            {
-                // The errno is asked for again when the operations become a scenario.
-                let _ = operation.apply(&mut model);
-                seed.push(operation);
+            for row in rows.flat_map(|row| iter::repeat_n(row, DRAWS)) {
+                let operation = drawn(row, &model);
+                if does(&operation, &model).as_ref() == Some(&action) && operation.apply_known(&mut model) {
+                    seed.push(operation);
+                    break;
+                }
             }
         }
         if seed.len() > 1 {

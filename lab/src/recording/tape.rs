@@ -118,7 +118,7 @@ impl<'a> Traced<'a> {
             let (ledgers, stored) = (Vec::new(), Vec::new());
             self.tapes.push(Tape { instance, writer, header_page, ledgers, stored, exchanged: false });
         }
-        let texts = self.link.files(&[self.event_lists(), self.counter_files().concat()].concat())?;
+        let texts = self.read_files(true)?;
         let counters = self.counters(&texts)?;
         for (tape, (_, stats)) in self.tapes.iter_mut().zip(counters) {
             tape.stored = vec![0; stats.len()];
@@ -139,9 +139,13 @@ impl<'a> Traced<'a> {
         Ok(())
     }
 
-    /// The files that say which events are enabled or defined.
-    fn event_lists(&self) -> Vec<String> {
-        self.tapes.iter().map(|tape| tape.below("set_event")).chain([DYNAMIC.to_owned()]).collect()
+    /// Reads the counters of all tracing instances and, if `lists`, which events are enabled or defined.
+    fn read_files(&mut self, lists: bool) -> Result<BTreeMap<String, String>, Death> {
+        let mut files = self.counter_files().concat();
+        if lists {
+            files.extend(self.tapes.iter().map(|tape| tape.below("set_event")).chain([DYNAMIC.to_owned()]));
+        }
+        self.link.files(&files)
     }
 
     /// Reads the formats of events that were enabled or redefined since the last call, by the contents of
@@ -171,11 +175,7 @@ impl<'a> Traced<'a> {
             return Ok(Vec::new());
         }
         let redefined = self.redefined.take();
-        let mut files = self.counter_files().concat();
-        if redefined.is_some() {
-            files.extend(self.event_lists());
-        }
-        let texts = self.link.files(&files)?;
+        let texts = self.read_files(redefined.is_some())?;
         if let Some(modules) = redefined {
             self.learn_formats(&texts, modules)?;
         }
@@ -223,7 +223,7 @@ impl<'a> Traced<'a> {
 
     /// Compares the kernel's counters with what was read. Says what was lost since the last time.
     fn compare(&mut self) -> Result<Vec<String>, Death> {
-        let texts = self.link.files(&self.counter_files().concat())?;
+        let texts = self.read_files(false)?;
         self.compare_with(&texts)
     }
 
@@ -277,7 +277,7 @@ impl<'a> Traced<'a> {
     pub(super) fn stop(&mut self, symbols: &Symbols<'_>) -> Result<Vec<String>, Death> {
         self.pause()?;
         self.drain(Drain::All)?;
-        let texts = self.link.files(&[self.counter_files().concat(), self.event_lists()].concat())?;
+        let texts = self.read_files(true)?;
         let mut losses = self.compare_with(&texts)?;
         self.learn_formats(&texts, true)?;
         if self.tapes.iter().any(|tape| tape.writer.is_cut()) {
