@@ -81,6 +81,10 @@ pub(super) struct Facts {
     pub(super) files_end: bool,
     /// Whether the kernel has direct calls.
     pub(super) direct: bool,
+    /// Whether an ftrace_ops finds a function by its first instruction, not only by its patch site: since 5.19.
+    pub(super) hooks_by_address: bool,
+    /// Whether instances have the graph tracer: since 6.11.
+    pub(super) graph_instances: bool,
     /// Whether the kernel has livepatches.
     pub(super) livepatch: bool,
     /// The `icount` of the scenarios, whose guests then have one CPU.
@@ -122,6 +126,8 @@ impl Facts {
             word: word(prepared)?,
             files_end: is_since(kernel, "6.11"),
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
+            hooks_by_address: is_since(kernel, "5.19"),
+            graph_instances: is_since(kernel, "6.11"),
             livepatch: has("LIVEPATCH"),
             icount,
             maps: is_since(kernel, "6.10"),

@@ -6,7 +6,8 @@ use super::{
         Commands, Events, Functions, Hooks, Instances, KeyChange, Operation, Probes, Readers, Switches,
         Triggers, Workload,
         commands::Command,
-        hooks::{HookChange, Way},
+        functions::{GraphFilter, Tracer},
+        hooks::{By, Flag, HookChange, Way},
         probes::List,
         readers::{Held, OfEvent},
         tear_down,
@@ -51,7 +52,7 @@ fn make(name: Named) -> Operation {
 }
 
 fn hook(name: Named, change: HookChange, functions: &[Function]) -> Operation {
-    Operation::Hooks(Hooks(name, change, functions.to_vec()))
+    Operation::Hooks(Hooks(name, change, functions.to_vec(), (By::Name, Flag::None)))
 }
 
 fn trigger(place: Place, event: Event, action: Action, count: Option<u32>, filter: Filter) -> Operation {
@@ -319,7 +320,7 @@ fn nothing_is_left_after_tearing_down() {
         (hook(ONE, HookChange::Add(Way::Callback), &[Function::Read]), ""),
         (command(Some(ONE), Function::Write, Action::Disable, None), ""),
         (Operation::Functions(Functions::Filter(None, Function::Read, true)), ""),
-        (Operation::Functions(Functions::Trace(None, true)), ""),
+        (Operation::Functions(Functions::Trace(None, Tracer::Graph)), ""),
     ]);
     for operation in tear_down(&model) {
         assert!(operation.is_known(&model), "{operation:?}");
@@ -371,7 +372,7 @@ fn a_histogram_records_a_synthetic_event_for_each_new_value() {
 #[test]
 fn an_open_file_holds_what_it_belongs_to() {
     let held = |held, change| Operation::Readers(Readers::Instance(ONE, held, change));
-    let traces = |held| Operation::Readers(Readers::Tracer(ONE, held, true));
+    let traces = |held| Operation::Readers(Readers::Tracer(ONE, held, Tracer::Function));
     let model = applied(&[
         (make(ONE), ""),
         (Operation::Functions(Functions::Filter(Some(ONE), Function::Write, true)), ""),
@@ -379,12 +380,12 @@ fn an_open_file_holds_what_it_belongs_to() {
         (held(Held::Trace, Instances::Resize(ONE, 64)), ""),
         (traces(Held::Pipe), ""),
     ]);
-    assert!(!model.tracing[&Some(ONE)].traces_functions);
+    assert_eq!(model.tracing[&Some(ONE)].tracer, Tracer::Nop);
     assert_eq!(model.tracing[&Some(ONE)].size, None);
     let [step] = traces(Held::Pipe).steps(&model).try_into().unwrap();
     assert!(step.ends_with(r#"/current_tracer function = EBUSY\n""#), "{step}");
     let model = applied_to(model, &[(traces(Held::Marker), "")]);
-    assert!(model.tracing[&Some(ONE)].traces_functions);
+    assert_eq!(model.tracing[&Some(ONE)].tracer, Tracer::Function);
     let [step] = traces(Held::Marker).steps(&model).try_into().unwrap();
     assert!(step.ends_with(r#"/current_tracer function\n""#), "{step}");
 }
@@ -409,7 +410,7 @@ fn what_is_at_a_function_of_a_module_waits_for_it() {
     let calls = Operation::Keys(KeyChange::Show);
     let awaits = |on| Operation::Functions(Functions::Await(Some(ONE), on));
     let named = Operation::Functions(Functions::Filter(Some(ONE), Function::Show, true));
-    let traces = Operation::Functions(Functions::Trace(Some(ONE), true));
+    let traces = Operation::Functions(Functions::Trace(Some(ONE), Tracer::Function));
     let model = applied(&[
         (make(ONE), ""),
         (define(EVENT, Kind::Kprobe, Function::Show, Arguments::Immediate), ""),
@@ -501,4 +502,73 @@ fn the_last_fprobe_of_an_event_is_hit_first() {
         ],
     );
     assert_eq!(model.recorded[&EVENT], [8, 3, 8, 3, 8, 3].map(Some));
+}
+
+#[test]
+fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
+    let functions = |operation| Operation::Functions(operation);
+    let filter = |place, function| functions(Functions::Filter(place, function, true));
+    let graph = |filter, function, on| functions(Functions::Graph(filter, function, on));
+    let trace = |place| functions(Functions::Trace(place, Tracer::Graph));
+    let model = applied_to(
+        Model::new(Facts { graph_instances: true, ..Facts::default() }),
+        &[
+            (make(ONE), ""),
+            (filter(None, Function::Write), ""),
+            (filter(Some(ONE), Function::Write), ""),
+            (filter(Some(ONE), Function::Read), ""),
+            (trace(None), ""),
+            (trace(Some(ONE)), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (3, 8));
+    assert_eq!(model.records(), 6);
+    // The filters are those of all places.
+    let model = applied_to(
+        model,
+        &[
+            (graph(GraphFilter::Only, Function::Show, true), "EINVAL"),
+            (graph(GraphFilter::Only, Function::Read, true), ""),
+            (WORK, ""),
+            (graph(GraphFilter::Not, Function::Read, true), ""),
+            (WORK, ""),
+            (graph(GraphFilter::Not, Function::Write, false), "EINVAL"),
+            (functions(Functions::ResetGraph(GraphFilter::Only)), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (6, 16));
+    let other =
+        applied(&[(make(ONE), ""), (filter(Some(ONE), Function::Read), ""), (trace(Some(ONE)), "EINVAL")]);
+    assert_eq!(other.tracing[&Some(ONE)].tracer, Tracer::Nop);
+}
+
+#[test]
+fn a_permanent_hook_keeps_ftrace_on() {
+    let made = |flag| {
+        let hooks = Hooks(ONE, HookChange::Add(Way::Callback), vec![Function::Write], (By::Address, flag));
+        Operation::Hooks(hooks)
+    };
+    let off = || Operation::Switches(Switches::Ftrace(false));
+    let model = applied(&[(made(Flag::Permanent), ""), (off(), "EBUSY")]);
+    let model = applied_to(model, &[(hook(ONE, HookChange::Disable, &[]), ""), (off(), "")]);
+    applied_to(model, &[(hook(ONE, HookChange::Enable, &[]), "EBUSY")]);
+    applied(&[(off(), ""), (made(Flag::Permanent), "EBUSY"), (made(Flag::Recursion), "")]);
+    let [step] = made(Flag::Rcu).steps(&Model::new(Facts::default())).try_into().unwrap();
+    assert_eq!(step, r#"hook: "+x0_0 symbol=@eventfd_write flags=rcu""#);
+}
+
+#[test]
+fn without_the_option_markers_a_marker_is_invalid() {
+    let option = |on| Operation::Instances(Instances::Option(ONE, 0, on));
+    let mark = || Operation::Instances(Instances::Mark(ONE));
+    let model = applied(&[
+        (make(ONE), ""),
+        (option(false), ""),
+        (mark(), "EINVAL"),
+        (option(true), ""),
+        (mark(), ""),
+    ]);
+    assert_eq!(entries(&model, ONE), 1);
 }

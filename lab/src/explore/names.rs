@@ -207,6 +207,12 @@ pub(super) fn switch(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 
+/// A step that reads a file which must have these lines, in any order.
+pub(super) fn read_any_order(file: &str, lines: &[String]) -> String {
+    let escaped: Vec<String> = lines.iter().map(|line| regex::escape(line)).collect();
+    read_lines(file, &[format!("(?:(?:{})\n){{{}}}", escaped.join("|"), lines.len())])
+}
+
 /// A step that reads a file whose whole text must match, of which `lines` are regular expressions.
 pub(super) fn read_lines(file: &str, lines: &[String]) -> String {
     let pattern = format!(r"\A{}\z", lines.concat());

@@ -3,7 +3,7 @@
 use super::{
     choose::SHOWN,
     facts::{Facts, Known},
-    families::{Functions, Operation},
+    families::{Functions, Operation, functions::Tracer},
     names::{Event, FUNCTIONS, Function, LANE, PROGRAM},
     state::{Errno, Model},
 };
@@ -128,17 +128,24 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
         }
     }
     text += &in_order(&model.moments, name);
-    let traces = operations
-        .iter()
-        .flat_map(Operation::parts)
-        .any(|operation| matches!(operation, Operation::Functions(Functions::Trace(None, _))));
-    for function in FUNCTIONS.into_iter().chain([Function::Show]).filter(|_| traces) {
-        let count = model.traced.get(&function).copied().unwrap_or_default();
-        let symbol = function.symbol();
-        let _ = writeln!(
-            text,
-            "  - {{ count: {{ event: function, where: 'sym(ip) == \"{symbol}\"', is: {count} }} }}"
-        );
+    let tracers = operations.iter().flat_map(Operation::parts).filter_map(|operation| match operation {
+        Operation::Functions(Functions::Trace(None, tracer)) => Some(*tracer),
+        _ => None,
+    });
+    for tracer in BTreeSet::from_iter(tracers) {
+        let field = if tracer == Tracer::Function { "ip" } else { "func" };
+        for (function, event) in FUNCTIONS
+            .into_iter()
+            .chain([Function::Show])
+            .flat_map(|function| tracer.events().iter().map(move |event| (function, event)))
+        {
+            let count = model.traced.get(&(tracer, function)).copied().unwrap_or_default();
+            let symbol = function.symbol();
+            let _ = writeln!(
+                text,
+                "  - {{ count: {{ event: {event}, where: 'sym({field}) == \"{symbol}\"', is: {count} }} }}"
+            );
+        }
     }
     let _ = writeln!(text, "  - {{ count: {{ event: kernel_stack, is: {} }} }}", *model.stacked);
     text

@@ -3,7 +3,12 @@
 use super::{
     event_file::EventFile,
     facts::Facts,
-    families::{commands::Command, hooks::Way, keys::Keys},
+    families::{
+        commands::Command,
+        functions::{GraphFilter, Tracer},
+        hooks::Way,
+        keys::Keys,
+    },
     names::{Event, Function, Named, Place},
     probe::Probe,
 };
@@ -72,8 +77,8 @@ pub(super) struct Tracing {
     pub(super) awaits: u8,
     /// Whether it had a function of the module when that was unloaded: it shows nothing of it, and is not empty.
     pub(super) was_gone: bool,
-    /// Whether the tracer is `function`.
-    pub(super) traces_functions: bool,
+    /// `current_tracer`.
+    pub(super) tracer: Tracer,
     /// Whether events of the workload are ignored.
     pub(super) ignores: bool,
     /// Whether calls of the workload are ignored.
@@ -90,6 +95,8 @@ pub(super) struct Tracing {
     pub(super) clock: u8,
     /// Whether a stack is recorded after each event.
     pub(super) stacks: bool,
+    /// The other options that were set.
+    pub(super) options: BTreeMap<&'static str, bool>,
 }
 
 impl Tracing {
@@ -98,7 +105,7 @@ impl Tracing {
             filter: BTreeSet::new(),
             awaits: 0,
             was_gone: false,
-            traces_functions: false,
+            tracer: Tracer::default(),
             ignores: false,
             ignores_calls: false,
             ignores_agent: (false, false),
@@ -107,6 +114,7 @@ impl Tracing {
             size: None,
             clock: 0,
             stacks: false,
+            options: BTreeMap::new(),
         }
     }
 
@@ -141,6 +149,8 @@ pub(super) struct Hook {
     pub(super) way: Way,
     /// Whether it is registered.
     pub(super) registered: bool,
+    /// Whether ftrace cannot be turned off while it is.
+    pub(super) permanent: bool,
     /// Its filter.
     pub(super) functions: BTreeSet<Function>,
     /// The number of its hits.
@@ -163,7 +173,7 @@ pub(super) struct Line {
 /// What calls are announced to in the order of registration, the last one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum User {
-    /// The function tracer of a place.
+    /// The tracer of a place.
     Tracer(Place),
     /// All commands of a kind in `set_ftrace_filter` of a place.
     Commands(Place, Command),
@@ -186,6 +196,8 @@ pub(super) struct Model {
     pub(super) commands: BTreeMap<(Place, Command, Function), (Option<Event>, u32)>,
     /// See [`User`].
     pub(super) order: Vec<User>,
+    /// What is in the filters of the graph tracer.
+    pub(super) graph_filters: BTreeSet<(GraphFilter, Function)>,
     /// Static keys and their module.
     pub(super) keys: Keys,
     /// Whether the livepatch is loaded.
@@ -205,8 +217,8 @@ pub(super) struct Model {
     /// The events in the whole trace of the top level, at each moment at which something may be recorded. In which
     /// order those of one moment come depends on the kernel.
     pub(super) moments: Aside<Vec<BTreeSet<Event>>>,
-    /// The calls in the whole trace of the top level.
-    pub(super) traced: Aside<BTreeMap<Function, u64>>,
+    /// The calls in the whole trace of the top level, by what recorded them.
+    pub(super) traced: Aside<BTreeMap<(Tracer, Function), u64>>,
     /// The stacks in the whole trace of the top level.
     pub(super) stacked: Aside<u64>,
 }
@@ -222,6 +234,7 @@ impl Model {
             tracing: BTreeMap::from([(None, Tracing::new())]),
             commands: BTreeMap::new(),
             order: Vec::new(),
+            graph_filters: BTreeSet::new(),
             keys: Keys::default(),
             livepatched: false,
             disarmed: false,
@@ -274,7 +287,8 @@ impl Model {
     /// Returns the number of records in the whole trace of the top level.
     pub(super) fn records(&self) -> u64 {
         let of_events: usize = self.recorded.values().map(Vec::len).sum();
-        of_events as u64 + self.traced.values().sum::<u64>() + *self.stacked
+        let of_calls = self.traced.iter().map(|((tracer, _), calls)| tracer.events().len() as u64 * calls);
+        of_events as u64 + of_calls.sum::<u64>() + *self.stacked
     }
 
     /// Returns whether the records of an event have a `value`.

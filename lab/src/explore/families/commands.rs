@@ -7,7 +7,7 @@ use super::{
 };
 use crate::explore::{
     draw::Draw,
-    names::{Event, Function, Place, path, read_lines, write},
+    names::{Event, Function, Place, path, read_any_order, write},
     state::{Errno, Model, User},
 };
 use serde::{Deserialize, Serialize};
@@ -137,9 +137,7 @@ impl Family for Commands {
                     if command.is_counted { format!("count={count}") } else { "unlimited".to_owned() };
                 lines.push(format!("{}:{action}:{count}", function.listed()));
             }
-            let lines: Vec<String> = lines.iter().map(|line| regex::escape(line)).collect();
-            let any = format!("(?:(?:{})\n){{{}}}", lines.join("|"), lines.len());
-            steps.push(read_lines(&path(*place, "set_ftrace_filter"), &[any]));
+            steps.push(read_any_order(&path(*place, "set_ftrace_filter"), &lines));
         }
         steps
     }

@@ -1,12 +1,71 @@
-//! The function tracer and its filter, at the top level and in instances.
+//! The tracers of calls and their filter, at the top level and in instances, and the filters of the graph tracer.
 
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{Function, MODULE, Place, path, write},
+    names::{Function, MODULE, Place, path, read_any_order, write},
     state::{Errno, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
+
+/// What records calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Tracer {
+    /// Nothing.
+    #[default]
+    Nop,
+    /// `function`: an event for each call.
+    Function,
+    /// `function_graph`: an event for each call, and one for each return.
+    Graph,
+}
+
+impl Tracer {
+    fn name(self) -> &'static str {
+        match self {
+            Tracer::Nop => "nop",
+            Tracer::Function => "function",
+            Tracer::Graph => "function_graph",
+        }
+    }
+
+    /// The names of the events of a call, in order.
+    pub(in crate::explore) fn events(self) -> &'static [&'static str] {
+        match self {
+            Tracer::Nop => &[],
+            Tracer::Function => &["function"],
+            Tracer::Graph => &["funcgraph_entry", "funcgraph_exit"],
+        }
+    }
+}
+
+/// A filter of the graph tracer, of all places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum GraphFilter {
+    /// `set_graph_function`: what is recorded, with what it calls.
+    Only,
+    /// `set_graph_notrace`: what is not.
+    Not,
+}
+
+impl GraphFilter {
+    pub(in crate::explore) const ALL: [GraphFilter; 2] = [GraphFilter::Only, GraphFilter::Not];
+
+    fn file(self) -> &'static str {
+        match self {
+            GraphFilter::Only => "set_graph_function",
+            GraphFilter::Not => "set_graph_notrace",
+        }
+    }
+
+    /// What the file shows if it is empty.
+    fn nothing(self) -> &'static str {
+        match self {
+            GraphFilter::Only => "#### all functions enabled ####",
+            GraphFilter::Not => "#### no functions disabled ####",
+        }
+    }
+}
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,17 +76,17 @@ pub(in crate::explore) enum Functions {
     Await(Place, bool),
     /// Empties `set_ftrace_filter`.
     Reset(Place),
-    /// Selects the tracer `function` or `nop`.
-    Trace(Place, bool),
+    /// Selects a tracer.
+    Trace(Place, Tracer),
+    /// Adds a function to a filter of the graph tracer, or removes it.
+    Graph(GraphFilter, Function, bool),
+    /// Empties one.
+    ResetGraph(GraphFilter),
 }
 
 /// The function of the module, as it is written and listed while that is not loaded.
 pub(super) fn awaited() -> String {
     format!("{}:mod:{MODULE}", Function::Show.symbol())
-}
-
-fn tracer(on: bool) -> &'static str {
-    if on { "function" } else { "nop" }
 }
 
 impl Family for Functions {
@@ -36,7 +95,15 @@ impl Family for Functions {
     fn draw(draw: &mut Draw<'_>) -> Functions {
         let (place, on) = (draw.place(), draw.on());
         if draw.rarely(3) {
-            return Functions::Trace(place, on);
+            return Functions::Trace(place, Tracer::draw(draw));
+        }
+        if draw.rarely(4) {
+            let filter = draw.one(&GraphFilter::ALL);
+            return if draw.rarely(4) {
+                Functions::ResetGraph(filter)
+            } else {
+                Functions::Graph(filter, draw.function(), on)
+            };
         }
         match draw.random.u8(..8) {
             0 => Functions::Reset(place),
@@ -45,12 +112,13 @@ impl Family for Functions {
         }
     }
 
-    /// An ftrace_ops with an empty filter traces all functions.
+    /// An ftrace_ops with an empty filter traces all functions. What a filter of the graph tracer has of a module that
+    /// goes stays there.
     fn knows(&self, model: &Model) -> bool {
         let at = |place| model.tracing.get(&place);
         let keeps = |place| {
             let after = model.after(|model| self.apply(model));
-            after.tracing.get(&place).is_some_and(|at| !(at.traces_functions && at.has_no_filter()))
+            after.tracing.get(&place).is_some_and(|at| at.tracer == Tracer::Nop || !at.has_no_filter())
         };
         match *self {
             Functions::Filter(_, _, true) | Functions::Await(_, true) => true,
@@ -58,8 +126,11 @@ impl Family for Functions {
                 at(place).is_some_and(|at| at.filter.contains(&function)) && keeps(place)
             }
             Functions::Await(place, false) | Functions::Reset(place) => keeps(place),
-            Functions::Trace(place, on) => at(place)
-                .is_some_and(|at| !(on && at.has_no_filter()) && model.can_clear(on != at.traces_functions)),
+            Functions::Trace(place, tracer) => at(place).is_some_and(|at| {
+                (tracer == Tracer::Nop || !at.has_no_filter()) && model.can_clear(tracer != at.tracer)
+            }),
+            Functions::Graph(_, function, _) => function != Function::Show || !model.keys.is_loaded(),
+            Functions::ResetGraph(_) => true,
         }
     }
 
@@ -93,53 +164,105 @@ impl Family for Functions {
                 at.filter.clear();
                 (at.awaits, at.was_gone) = (0, false);
             }
-            Functions::Trace(place, on) => {
+            Functions::Trace(place, tracer) => {
+                let everywhere = model.facts.graph_instances;
                 let at = model.place(place)?;
-                if at.traces_functions == on {
+                if at.tracer == tracer {
                     return Ok(());
                 }
-                at.traces_functions = on;
+                if tracer == Tracer::Graph && place.is_some() && !everywhere {
+                    return Err("EINVAL");
+                }
+                at.tracer = tracer;
                 at.restart();
                 let user = User::Tracer(place);
-                if on {
+                model.order.retain(|other| *other != user);
+                if tracer != Tracer::Nop {
                     model.order.insert(0, user);
-                } else {
-                    model.order.retain(|other| *other != user);
                 }
             }
+            Functions::Graph(filter, function, on) => {
+                if function == Function::Show || !on && !model.graph_filters.remove(&(filter, function)) {
+                    return Err("EINVAL");
+                }
+                if on {
+                    model.graph_filters.insert((filter, function));
+                }
+            }
+            Functions::ResetGraph(filter) => model.graph_filters.retain(|(other, _)| *other != filter),
         }
         Ok(())
     }
 
     fn step(&self, _: &Model) -> String {
-        let append = |place: &Place, on: bool, text: &str| {
+        let append = |file: &str, on: bool, text: &str| {
             let not = if on { "" } else { "!" };
-            write(&path(*place, "set_ftrace_filter"), &format!("{not}{text}"), true)
+            write(file, &format!("{not}{text}"), true)
         };
-        match self {
-            Functions::Filter(place, function, on) => append(place, *on, function.symbol()),
-            Functions::Await(place, on) => append(place, *on, &awaited()),
-            Functions::Reset(place) => write(&path(*place, "set_ftrace_filter"), "", false),
-            Functions::Trace(place, on) => write(&path(*place, "current_tracer"), tracer(*on), false),
+        let filter = |place: Place| path(place, "set_ftrace_filter");
+        match *self {
+            Functions::Filter(place, function, on) => append(&filter(place), on, function.symbol()),
+            Functions::Await(place, on) => append(&filter(place), on, &awaited()),
+            Functions::Reset(place) => write(&filter(place), "", false),
+            Functions::Trace(place, tracer) => write(&path(place, "current_tracer"), tracer.name(), false),
+            Functions::Graph(filter, function, on) => append(filter.file(), on, function.symbol()),
+            Functions::ResetGraph(filter) => write(filter.file(), "", false),
         }
     }
 
     fn look(model: &Model) -> Vec<String> {
         let step = |(place, at): (&Place, &Tracing)| {
             let file = path(*place, "current_tracer");
-            format!("read: {file:?}, text: {{ equal: {} }}", tracer(at.traces_functions))
+            format!("read: {file:?}, text: {{ equal: {} }}", at.tracer.name())
         };
-        model.tracing.iter().map(step).collect()
+        let listed = |filter: GraphFilter| {
+            let mut lines: Vec<String> = model.graph_filter(filter).map(Function::listed).collect();
+            if lines.is_empty() {
+                lines.push(filter.nothing().to_owned());
+            }
+            read_any_order(filter.file(), &lines)
+        };
+        // Where nobody records a graph, two more files would be a tenth of a look.
+        let uses_graph = !model.graph_filters.is_empty() || model.has_graph();
+        let filters = GraphFilter::ALL.into_iter().filter(|_| uses_graph).map(listed);
+        model.tracing.iter().map(step).chain(filters).collect()
     }
 
     fn tear_down(model: &Model) -> Vec<Functions> {
         let mut all = Vec::new();
         for (place, at) in &model.tracing {
-            if at.traces_functions {
-                all.push(Functions::Trace(*place, false));
+            if at.tracer != Tracer::Nop {
+                all.push(Functions::Trace(*place, Tracer::Nop));
             }
             all.extend((!at.has_no_filter()).then_some(Functions::Reset(*place)));
         }
+        let used = GraphFilter::ALL.into_iter().filter(|filter| model.graph_filter(*filter).next().is_some());
+        all.extend(used.map(Functions::ResetGraph));
         all
+    }
+}
+
+impl Tracer {
+    pub(super) fn draw(draw: &mut Draw<'_>) -> Tracer {
+        draw.one(&[Tracer::Nop, Tracer::Function, Tracer::Graph])
+    }
+}
+
+impl Model {
+    /// Returns whether a place records a graph.
+    pub(super) fn has_graph(&self) -> bool {
+        self.tracing.values().any(|at| at.tracer == Tracer::Graph)
+    }
+
+    /// Returns the functions in a filter of the graph tracer.
+    fn graph_filter(&self, filter: GraphFilter) -> impl Iterator<Item = Function> {
+        self.graph_filters.iter().filter(move |(other, _)| *other == filter).map(|(_, function)| *function)
+    }
+
+    /// Returns whether a tracer records the calls of a function that is in its place's filter.
+    pub(super) fn is_recorded(&self, tracer: Tracer, function: Function) -> bool {
+        let has = |filter| self.graph_filters.contains(&(filter, function));
+        let all = self.graph_filter(GraphFilter::Only).next().is_none();
+        tracer != Tracer::Graph || (all || has(GraphFilter::Only)) && !has(GraphFilter::Not)
     }
 }

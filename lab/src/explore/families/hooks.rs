@@ -46,12 +46,69 @@ pub(in crate::explore) enum HookChange {
     Disable,
 }
 
+/// How the functions of a hook are named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum By {
+    /// One by one.
+    #[default]
+    Name,
+    /// Each by a glob that only it matches.
+    Glob,
+    /// By its address.
+    Address,
+}
+
+impl By {
+    fn place(self, function: Function) -> String {
+        let symbol = function.symbol();
+        match self {
+            By::Name => symbol.to_owned(),
+            By::Glob => format!("{}?", &symbol[..symbol.len() - 1]),
+            By::Address => format!("@{symbol}"),
+        }
+    }
+}
+
+/// What a hook is made with that changes neither its hits nor what excludes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Flag {
+    /// Nothing.
+    #[default]
+    None,
+    /// RECURSION: it must not be called within itself.
+    Recursion,
+    /// RCU: it is only called where RCU watches.
+    Rcu,
+    /// SAVE_REGS_IF_SUPPORTED
+    Regs,
+    /// PERMANENT: ftrace cannot be turned off while it is registered.
+    Permanent,
+    /// It changes an argument that its functions do not have.
+    Argument,
+}
+
+impl Flag {
+    const ALL: [Flag; 6] =
+        [Flag::None, Flag::Recursion, Flag::Rcu, Flag::Regs, Flag::Permanent, Flag::Argument];
+
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Flag::None | Flag::Argument => None,
+            Flag::Recursion => Some("recursion"),
+            Flag::Rcu => Some("rcu"),
+            Flag::Regs => Some("save_regs_if_supported"),
+            Flag::Permanent => Some("permanent"),
+        }
+    }
+}
+
 /// Changes a hook.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::explore) struct Hooks(
     pub(in crate::explore) Named,
     pub(in crate::explore) HookChange,
     pub(in crate::explore) Vec<Function>,
+    pub(in crate::explore) (By, Flag),
 );
 
 impl Family for Hooks {
@@ -77,12 +134,18 @@ impl Family for Hooks {
             HookChange::Add(_) | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
             _ => Vec::new(),
         };
-        Hooks(name, change, functions)
+        let by = match draw.random.u8(..4) {
+            0 => By::Glob,
+            1 if draw.model.facts.hooks_by_address => By::Address,
+            _ => By::Name,
+        };
+        let flag = if draw.random.bool() { Flag::None } else { draw.one(&Flag::ALL) };
+        Hooks(name, change, functions, (by, flag))
     }
 
     /// An ftrace_ops with an empty filter would trace all functions.
     fn knows(&self, model: &Model) -> bool {
-        let Hooks(name, change, functions) = self;
+        let Hooks(name, change, functions, _) = self;
         if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add(_)) {
             return false;
         }
@@ -108,8 +171,9 @@ impl Family for Hooks {
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
-        let Hooks(name, change, functions) = self;
+        let Hooks(name, change, functions, (_, flag)) = self;
         let functions: BTreeSet<Function> = functions.iter().copied().collect();
+        let is_flagged = matches!(change, HookChange::Add(Way::Callback | Way::Ipmodify));
         let change = match change {
             // It would be on all functions.
             HookChange::AddUnset => &HookChange::Add(Way::Ipmodify),
@@ -119,6 +183,10 @@ impl Family for Hooks {
             if model.hooks.contains_key(name) {
                 return Err("EEXIST");
             }
+            let permanent = is_flagged && *flag == Flag::Permanent;
+            if permanent && model.ftrace_off {
+                return Err("EBUSY");
+            }
             // It would modify all functions.
             if way == Way::Ipmodify && functions.is_empty() {
                 return Err("EINVAL");
@@ -126,7 +194,7 @@ impl Family for Hooks {
             if model.is_refused((Some(*name), way), &functions) {
                 return Err("EBUSY");
             }
-            model.hooks.insert(*name, Hook { way, registered: true, functions, hits: Aside(0) });
+            model.hooks.insert(*name, Hook { way, registered: true, permanent, functions, hits: Aside(0) });
             return Ok(());
         }
         let hook = model.hooks.get(name).ok_or("ENOENT")?.clone();
@@ -146,7 +214,8 @@ impl Family for Hooks {
             HookChange::Disable => false,
             _ => hook.registered,
         };
-        if registered && model.is_refused((Some(*name), hook.way), &wanted) {
+        let is_off = hook.permanent && model.ftrace_off;
+        if registered && (is_off || model.is_refused((Some(*name), hook.way), &wanted)) {
             return Err("EBUSY");
         }
         model.hooks.insert(*name, Hook { registered, functions: wanted, ..hook });
@@ -154,15 +223,23 @@ impl Family for Hooks {
     }
 
     fn step(&self, _: &Model) -> String {
-        let Hooks(name, change, functions) = self;
+        let Hooks(name, change, functions, (by, flag)) = self;
+        let by = if *change == HookChange::Add(Way::Direct) { By::Name } else { *by };
         let listed = |sign: &str| {
-            let functions = functions.iter().map(|function| format!("{sign}{}", function.symbol()));
+            let functions = functions.iter().map(|function| format!("{sign}{}", by.place(*function)));
             functions.collect::<Vec<_>>().join(",")
         };
+        let made = |ipmodify: Option<&'static str>| {
+            let symbols =
+                if functions.is_empty() { String::new() } else { format!(" symbol={}", listed("")) };
+            let flags = Vec::from_iter(ipmodify.into_iter().chain(flag.name())).join(",");
+            let flags = if flags.is_empty() { flags } else { format!(" flags={flags}") };
+            let argument = if *flag == Flag::Argument { " arg7=1" } else { "" };
+            format!("+{name}{symbols}{flags}{argument}")
+        };
         let command = match change {
-            HookChange::Add(_) if functions.is_empty() => format!("+{name} flags=ipmodify"),
-            HookChange::Add(Way::Callback) => format!("+{name} symbol={}", listed("")),
-            HookChange::Add(Way::Ipmodify) => format!("+{name} symbol={} flags=ipmodify", listed("")),
+            HookChange::Add(Way::Callback) => made(None),
+            HookChange::Add(Way::Ipmodify) => made(Some("ipmodify")),
             HookChange::Add(Way::Direct) => format!("+{name} symbol={} action=direct", listed("")),
             HookChange::AddUnset => format!("+{name} flags=ipmodify filters=unset"),
             HookChange::Remove => format!("-{name}"),
@@ -179,7 +256,11 @@ impl Family for Hooks {
     }
 
     fn tear_down(model: &Model) -> Vec<Hooks> {
-        model.hooks.keys().map(|name| Hooks(*name, HookChange::Remove, Vec::new())).collect()
+        model
+            .hooks
+            .keys()
+            .map(|name| Hooks(*name, HookChange::Remove, Vec::new(), Default::default()))
+            .collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Family,
     commands::Command,
+    functions::Tracer,
     triggers::{Action, Spec},
 };
 use crate::explore::{
@@ -19,6 +20,12 @@ const CLOCKS: [&str; 4] = ["local", "global", "mono", "boot"];
 
 /// The sizes, in KiB per CPU.
 const SIZES: [u32; 4] = [64, 100, 513, 1408];
+
+/// Options of an instance that change nothing else here: of its buffer, and of how its text looks.
+const OPTIONS: [&str; 5] = [MARKERS, "overwrite", "record-tgid", "irq-info", "sym-offset"];
+
+/// The one without which markers are refused. It is on at first.
+const MARKERS: &str = "markers";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,6 +48,8 @@ pub(in crate::explore) enum Instances {
     Clock(Named, u8),
     /// Sets whether an instance records a stack after each event.
     Stacks(Named, bool),
+    /// Sets another option of an instance, by its number.
+    Option(Named, u8, bool),
 }
 
 impl Family for Instances {
@@ -96,6 +105,9 @@ impl Family for Instances {
             Instances::Clear(name) => model.place(Some(name))?.restart(),
             Instances::Mark(name) => {
                 let at = model.place(Some(name))?;
+                if at.options.get(MARKERS) == Some(&false) {
+                    return Err("EINVAL");
+                }
                 if !at.buffer.records {
                     return Err("EBADF");
                 }
@@ -119,6 +131,9 @@ impl Family for Instances {
                 at.clear();
             }
             Instances::Stacks(name, on) => model.place(Some(name))?.stacks = on,
+            Instances::Option(name, option, on) => {
+                model.place(Some(name))?.options.insert(OPTIONS[usize::from(option)], on);
+            }
         }
         Ok(())
     }
@@ -135,6 +150,9 @@ impl Family for Instances {
             Instances::Resize(name, size) => to(name, "buffer_size_kb", &size.to_string()),
             Instances::Clock(name, clock) => to(name, "trace_clock", CLOCKS[usize::from(clock)]),
             Instances::Stacks(name, on) => to(name, "options/stacktrace", switch(on)),
+            Instances::Option(name, option, on) => {
+                to(name, &format!("options/{}", OPTIONS[usize::from(option)]), switch(on))
+            }
         }
     }
 
@@ -148,8 +166,19 @@ impl Family for Instances {
             if place.is_none() {
                 continue;
             }
-            let entries = |entries: u64| format!("entries-in-buffer/entries-written: {entries}/{entries} ");
+            steps.extend(
+                at.options
+                    .iter()
+                    .map(|(option, on)| read(&format!("options/{option}"), "equal", switch(*on))),
+            );
+            let entries = |entries: u64| match at.tracer {
+                Tracer::Graph => "FUNCTION CALLS".to_owned(),
+                _ => format!("entries-in-buffer/entries-written: {entries}/{entries} "),
+            };
             steps.push(read("trace", "contains", &entries(at.buffer.shown())));
+            if at.tracer == Tracer::Graph {
+                steps.push(counted(*place, *at.buffer.entries));
+            }
             steps.push(match at.snapshot.as_ref().map(|buffer| *buffer.entries) {
                 None => read("snapshot", "contains", "Snapshot is freed"),
                 Some(0) => read("snapshot", "contains", "Snapshot is allocated"),
@@ -166,6 +195,13 @@ impl Family for Instances {
         let on = (!off).then_some(Instances::Record(None, true));
         on.into_iter().chain(model.instances().map(|(name, _)| Instances::Remove(name))).collect()
     }
+}
+
+/// A step that counts the events in the buffers of all CPUs: the graph tracer's `trace` does not tell.
+fn counted(place: Place, entries: u64) -> String {
+    let stats = path(place, "per_cpu/cpu*/stats");
+    let sum = format!("awk '/^entries/ {{ n += $2 }} END {{ print n }}' /sys/kernel/tracing/{stats}");
+    format!("sh: {sum:?}, stdout: {{ equal: \"{entries}\" }}")
 }
 
 /// What a size becomes: since 6.12.117 at the latest it is that of whole pages, each with a header, and of at least two.
@@ -186,6 +222,7 @@ impl Instances {
             Instances::Resize(name, draw.one(&SIZES)),
             Instances::Clock(name, draw.one(&[0, 1, 2, 3])),
             Instances::Stacks(name, draw.on()),
+            Instances::Option(name, draw.random.u8(..OPTIONS.len() as u8), draw.random.bool()),
         ];
         draw.one(&all)
     }

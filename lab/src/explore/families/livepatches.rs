@@ -101,7 +101,7 @@ mod tests {
         facts::Facts,
         families::{
             Operation, Switches, Workload,
-            hooks::{HookChange, Hooks},
+            hooks::{By, Flag, HookChange, Hooks},
         },
         names::{Named, Sequence},
     };
@@ -111,7 +111,8 @@ mod tests {
         let facts = Facts { livepatch: true, direct: true, ..Facts::default() };
         let name = Named { sequence: Sequence(0), number: 0 };
         let (on, off) = (Livepatch(true), Livepatch(false));
-        let hook = |change| Operation::Hooks(Hooks(name, change, vec![Function::Read]));
+        let hook =
+            |change| Operation::Hooks(Hooks(name, change, vec![Function::Read], (By::Name, Flag::None)));
         let mut model = Model::new(facts);
         let mut check = |operation: Operation, expect: &str| {
             assert!(operation.is_known(&model), "{operation:?}");

@@ -1,6 +1,6 @@
 //! Files that are open while what they belong to is changed or removed.
 
-use super::{Family, Functions, Instances, Probes, probes::List, triggers::Action};
+use super::{Family, Functions, Instances, Probes, functions::Tracer, probes::List, triggers::Action};
 use crate::explore::{
     draw::Draw,
     names::{Event, Named, Place, call, calls, event_path, path},
@@ -15,6 +15,8 @@ pub(in crate::explore) enum Held {
     Trace,
     /// `trace_pipe`
     Pipe,
+    /// The same, which something waits for.
+    Polled,
     /// `trace_pipe_raw` of a CPU.
     Raw,
     /// The same, mapped into memory.
@@ -35,6 +37,7 @@ impl Held {
         match self {
             Held::Trace => "trace",
             Held::Pipe => "trace_pipe nonblock",
+            Held::Polled => "trace_pipe nonblock\nready held",
             Held::Raw => "per_cpu/cpu0/trace_pipe_raw nonblock",
             Held::Mapped => "per_cpu/cpu0/trace_pipe_raw nonblock\nmap held 4096",
             Held::Filter => "set_ftrace_filter",
@@ -46,7 +49,7 @@ impl Held {
 
     /// Returns whether it holds the tracer, too.
     fn holds_tracer(self) -> bool {
-        matches!(self, Held::Pipe | Held::Raw | Held::Mapped)
+        matches!(self, Held::Pipe | Held::Polled | Held::Raw | Held::Mapped)
     }
 }
 
@@ -56,7 +59,7 @@ pub(in crate::explore) enum Readers {
     /// Changes an instance, or tries to remove it.
     Instance(Named, Held, Instances),
     /// Selects the tracer of an instance.
-    Tracer(Named, Held, bool),
+    Tracer(Named, Held, Tracer),
     /// Removes an event one of whose files is open, which then has nothing to read any more.
     Event(Place, Event, OfEvent),
 }
@@ -89,9 +92,17 @@ impl Family for Readers {
     const WEIGHT: usize = 4;
 
     fn draw(draw: &mut Draw<'_>) -> Readers {
-        let (name, on) = (draw.instance(), draw.on());
-        let mut held =
-            vec![Held::Trace, Held::Pipe, Held::Raw, Held::Filter, Held::Marker, Held::Switch, Held::Option];
+        let name = draw.instance();
+        let mut held = vec![
+            Held::Trace,
+            Held::Pipe,
+            Held::Polled,
+            Held::Raw,
+            Held::Filter,
+            Held::Marker,
+            Held::Switch,
+            Held::Option,
+        ];
         held.extend(draw.model.facts.maps.then_some(Held::Mapped));
         let held = draw.one(&held);
         match draw.random.u8(..4) {
@@ -99,7 +110,7 @@ impl Family for Readers {
                 let files = [OfEvent::Enable, OfEvent::Filter, OfEvent::Trigger, OfEvent::Format];
                 Readers::Event(draw.place(), draw.event(), draw.one(&files))
             }
-            1 => Readers::Tracer(name, held, on),
+            1 => Readers::Tracer(name, held, Tracer::draw(draw)),
             2 => Readers::Instance(name, held, Instances::Remove(name)),
             _ => Readers::Instance(name, draw.one(&[held, Held::Trace]), Instances::draw_change(draw, name)),
         }
@@ -114,7 +125,7 @@ impl Family for Readers {
             }
             Readers::Instance(name, _, Instances::Remove(_)) => model.has_instance(*name),
             Readers::Instance(name, _, change) => model.has_instance(*name) && change.knows(model),
-            Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).knows(model),
+            Readers::Tracer(name, _, tracer) => Functions::Trace(Some(*name), *tracer).knows(model),
             Readers::Event(place, event, file) => {
                 // What the top level has recorded would be lost.
                 let is_used = model.files.get(&(*event, None)).is_some_and(|file| *file.used);
@@ -131,7 +142,7 @@ impl Family for Readers {
             Readers::Instance(_, held, change) if is_refused(*held, change) => Ok(()),
             Readers::Instance(_, _, change) => change.apply(model),
             Readers::Tracer(_, held, _) if held.holds_tracer() => Ok(()),
-            Readers::Tracer(name, _, on) => Functions::Trace(Some(*name), *on).apply(model),
+            Readers::Tracer(name, _, tracer) => Functions::Trace(Some(*name), *tracer).apply(model),
             Readers::Event(_, event, _) => Probes::Remove(List::All, *event).apply(model),
         };
         Ok(())
@@ -141,27 +152,34 @@ impl Family for Readers {
         let at = |name: Named, held: Held| path(Some(name), held.file());
         let (file, change, refused, left) = match self {
             Readers::Instance(name, held, change) => {
-                (at(*name, *held), change.step(model), is_refused(*held, change), reads_again(*held))
+                let refused = is_refused(*held, change).then_some("EBUSY");
+                (at(*name, *held), change.step(model), refused, reads_again(*held))
             }
-            Readers::Tracer(name, held, on) => {
-                let change = Functions::Trace(Some(*name), *on).step(model);
-                let is_on = model.tracing.get(&Some(*name)).is_some_and(|at| at.traces_functions);
-                let refused = held.holds_tracer() && is_on != *on;
-                (at(*name, *held), change, refused, reads_again(*held))
+            Readers::Tracer(name, held, tracer) => {
+                let change = Functions::Trace(Some(*name), *tracer);
+                let changes = model.tracing.get(&Some(*name)).is_some_and(|at| at.tracer != *tracer);
+                let errno = change.apply(&mut model.clone()).err();
+                let refused = errno.or_else(|| (held.holds_tracer() && changes).then_some("EBUSY"));
+                (at(*name, *held), change.step(model), refused, reads_again(*held))
             }
             Readers::Event(place, event, file) => {
                 let change = Probes::Remove(List::All, *event);
                 let refused = change.apply(&mut model.clone()).is_err();
                 let left = if refused { "skip held 65536\n" } else { "skip held 65536 = ENODEV\n" };
-                (event_path(*place, *event, file.name()), change.step(model), refused, left)
+                (
+                    event_path(*place, *event, file.name()),
+                    change.step(model),
+                    refused.then_some("EBUSY"),
+                    left,
+                )
             }
         };
         let change = call(&change).unwrap_or_default();
         let is_resize = matches!(self, Readers::Instance(_, _, Instances::Resize(..)));
         let errno = match refused {
-            true if is_resize && model.facts.known.resize_errno => " = ENOMEM",
-            true => " = EBUSY",
-            false => "",
+            Some(_) if is_resize && model.facts.known.resize_errno => " = ENOMEM".to_owned(),
+            Some(errno) => format!(" = {errno}"),
+            None => String::new(),
         };
         calls(&format!("open held {file}\n{change}{errno}\n{left}"))
     }

@@ -29,7 +29,7 @@ impl Family for Switches {
         match self {
             Switches::Kprobes(on) => model.disarmed = !on,
             Switches::Ftrace(false) if model.facts.ftrace_stays => return Err("EOPNOTSUPP"),
-            Switches::Ftrace(false) if model.livepatched => return Err("EBUSY"),
+            Switches::Ftrace(false) if model.has_permanent() => return Err("EBUSY"),
             Switches::Ftrace(on) => model.ftrace_off = !on,
         }
         Ok(())
@@ -46,5 +46,12 @@ impl Family for Switches {
     fn tear_down(model: &Model) -> Vec<Switches> {
         let all = [(model.disarmed, Switches::Kprobes(true)), (model.ftrace_off, Switches::Ftrace(true))];
         all.into_iter().filter(|(off, _)| *off).map(|(_, operation)| operation).collect()
+    }
+}
+
+impl Model {
+    /// Returns whether an ftrace_ops is registered that keeps ftrace on.
+    fn has_permanent(&self) -> bool {
+        self.livepatched || self.hooks.values().any(|hook| hook.registered && hook.permanent)
     }
 }

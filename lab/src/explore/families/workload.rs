@@ -3,6 +3,7 @@
 use super::{
     Family,
     commands::Command,
+    functions::Tracer,
     livepatches,
     triggers::{Action, Spec},
 };
@@ -11,7 +12,7 @@ use crate::explore::{
     filter::Filter,
     names::{Event, FUNCTIONS, Function, Place, WORKLOAD, WRITTEN},
     probe::Kind,
-    state::{Errno, Line, Model, User},
+    state::{Errno, Line, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -88,13 +89,13 @@ impl Model {
         FUNCTIONS.into_iter().chain(self.keys.is_loaded().then_some(Function::Show))
     }
 
-    /// Returns whether it is known what comes first: where fprobes come in between ftrace_ops and each other depends
-    /// on the kernel.
+    /// Returns whether it is known what comes first: where fprobes and the graph tracer come in between ftrace_ops and
+    /// each other depends on the kernel.
     pub(super) fn knows_order(&self) -> bool {
         let acts = |file: &Spec| !matches!(file.action, Action::Histogram | Action::Stack);
         let mut triggers = self.files.values().flat_map(|file| &file.triggers);
         let is_ordered = !self.commands.is_empty() || triggers.any(|trigger| acts(&trigger.spec));
-        !(is_ordered && self.lines.iter().any(|line| line.probe.kind.is_fprobe()))
+        !(is_ordered && (self.has_graph() || self.lines.iter().any(|line| line.probe.kind.is_fprobe())))
     }
 
     /// Returns whether the kernel has a function.
@@ -102,14 +103,16 @@ impl Model {
         function != Function::Show || self.keys.is_loaded()
     }
 
-    /// Returns the number of ftrace_ops that a function has, and whether there may be more of fprobes.
+    /// Returns the number of ftrace_ops that a function has, and whether there may be more: fprobes and graph tracers
+    /// share some.
     fn ops(&self, function: Function) -> (u64, bool) {
         if self.ftrace_off {
             return (0, false);
         }
+        let traces = |at: &Tracing, tracer| at.tracer == tracer && at.filter.contains(&function);
         let hooks = self.hooks.values().filter(|hook| hook.registered && hook.functions.contains(&function));
         let users = self.order.iter().filter(|user| match user {
-            User::Tracer(place) => self.tracing[place].filter.contains(&function),
+            User::Tracer(place) => traces(&self.tracing[place], Tracer::Function),
             User::Commands(place, command) => self.commands.contains_key(&(*place, *command, function)),
             User::Uprobes(_) => false,
         });
@@ -120,7 +123,9 @@ impl Model {
                 && self.is_armed(line.event)
         };
         let livepatches = usize::from(self.is_livepatched(function));
-        ((hooks.count() + users.count() + livepatches) as u64, self.lines.iter().any(probed))
+        let shares =
+            self.lines.iter().any(probed) || self.tracing.values().any(|at| traces(at, Tracer::Graph));
+        ((hooks.count() + users.count() + livepatches) as u64, shares)
     }
 
     /// What is recorded from now on comes after all that was.
@@ -267,15 +272,17 @@ impl Model {
         }
     }
 
-    /// Records a call.
+    /// Records a call, and its return if that is recorded: nothing in between turns that off.
     fn trace(&mut self, place: Place, function: Function) {
-        let Some(at) = self.tracing.get_mut(&place) else { return };
-        if !at.filter.contains(&function) || at.ignores_calls || !at.buffer.records {
+        let at = &self.tracing[&place];
+        let tracer = at.tracer;
+        if !at.filter.contains(&function) || at.ignores_calls || !self.is_recorded(tracer, function) {
             return;
         }
-        *at.buffer.entries += 1;
+        let Some(at) = self.tracing.get_mut(&place).filter(|at| at.buffer.records) else { return };
+        *at.buffer.entries += tracer.events().len() as u64;
         if place.is_none() {
-            *self.traced.entry(function).or_default() += 1;
+            *self.traced.entry((tracer, function)).or_default() += 1;
         }
     }
 
