@@ -8,6 +8,7 @@ use super::{
         commands::Command,
         functions::{GraphFilter, Tracer},
         hooks::{By, Flag, HookChange, Way},
+        instances::Choice,
         probes::List,
         readers::{Held, OfEvent},
         tear_down,
@@ -561,7 +562,7 @@ fn a_permanent_hook_keeps_ftrace_on() {
 
 #[test]
 fn without_the_option_markers_a_marker_is_invalid() {
-    let option = |on| Operation::Instances(Instances::Option(ONE, 0, on));
+    let option = |on| Operation::Instances(Instances::Option(ONE, Choice::Markers, on));
     let mark = || Operation::Instances(Instances::Mark(ONE));
     let model = applied(&[
         (make(ONE), ""),

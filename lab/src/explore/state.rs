@@ -7,6 +7,7 @@ use super::{
         commands::Command,
         functions::{GraphFilter, Tracer},
         hooks::Way,
+        instances::{Choice, Clock},
         keys::Keys,
     },
     names::{Event, Function, Named, Place},
@@ -91,12 +92,12 @@ pub(super) struct Tracing {
     pub(super) snapshot: Option<Buffer>,
     /// The size of the buffers, in KiB per CPU, if it was set.
     pub(super) size: Option<u32>,
-    /// The number of the clock.
-    pub(super) clock: u8,
+    /// `trace_clock`.
+    pub(super) clock: Clock,
     /// Whether a stack is recorded after each event.
     pub(super) stacks: bool,
     /// The other options that were set.
-    pub(super) options: BTreeMap<&'static str, bool>,
+    pub(super) options: BTreeMap<Choice, bool>,
 }
 
 impl Tracing {
@@ -112,7 +113,7 @@ impl Tracing {
             buffer: Buffer::new(false),
             snapshot: None,
             size: None,
-            clock: 0,
+            clock: Clock::default(),
             stacks: false,
             options: BTreeMap::new(),
         }

@@ -15,17 +15,65 @@ use crate::explore::{
 use serde::{Deserialize, Serialize};
 use std::mem;
 
-/// The clocks.
-const CLOCKS: [&str; 4] = ["local", "global", "mono", "boot"];
+/// A clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Clock {
+    /// `local`, the first one.
+    #[default]
+    Local,
+    /// `global`
+    Global,
+    /// `mono`
+    Mono,
+    /// `boot`
+    Boot,
+}
+
+impl Clock {
+    const ALL: [Clock; 4] = [Clock::Local, Clock::Global, Clock::Mono, Clock::Boot];
+
+    fn name(self) -> &'static str {
+        match self {
+            Clock::Local => "local",
+            Clock::Global => "global",
+            Clock::Mono => "mono",
+            Clock::Boot => "boot",
+        }
+    }
+}
 
 /// The sizes, in KiB per CPU.
 const SIZES: [u32; 4] = [64, 100, 513, 1408];
 
-/// Options of an instance that change nothing else here: of its buffer, and of how its text looks.
-const OPTIONS: [&str; 5] = [MARKERS, "overwrite", "record-tgid", "irq-info", "sym-offset"];
+/// An option of an instance that does not change what else is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(in crate::explore) enum Choice {
+    /// `markers`: without it, they are refused.
+    Markers,
+    /// `overwrite`
+    Overwrite,
+    /// `record-tgid`
+    Tgid,
+    /// `irq-info`
+    Irqs,
+    /// `sym-offset`
+    Offsets,
+}
 
-/// The one without which markers are refused. It is on at first.
-const MARKERS: &str = "markers";
+impl Choice {
+    const ALL: [Choice; 5] =
+        [Choice::Markers, Choice::Overwrite, Choice::Tgid, Choice::Irqs, Choice::Offsets];
+
+    fn file(self) -> &'static str {
+        match self {
+            Choice::Markers => "options/markers",
+            Choice::Overwrite => "options/overwrite",
+            Choice::Tgid => "options/record-tgid",
+            Choice::Irqs => "options/irq-info",
+            Choice::Offsets => "options/sym-offset",
+        }
+    }
+}
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,12 +92,12 @@ pub(in crate::explore) enum Instances {
     Snapshot(Named, u8),
     /// Sets the size of an instance's buffers.
     Resize(Named, u32),
-    /// Sets the clock of an instance, by its number.
-    Clock(Named, u8),
+    /// Sets the clock of an instance.
+    Clock(Named, Clock),
     /// Sets whether an instance records a stack after each event.
     Stacks(Named, bool),
-    /// Sets another option of an instance, by its number.
-    Option(Named, u8, bool),
+    /// Sets another option of an instance.
+    Option(Named, Choice, bool),
 }
 
 impl Family for Instances {
@@ -105,7 +153,7 @@ impl Family for Instances {
             Instances::Clear(name) => model.place(Some(name))?.restart(),
             Instances::Mark(name) => {
                 let at = model.place(Some(name))?;
-                if at.options.get(MARKERS) == Some(&false) {
+                if at.options.get(&Choice::Markers) == Some(&false) {
                     return Err("EINVAL");
                 }
                 if !at.buffer.records {
@@ -132,7 +180,7 @@ impl Family for Instances {
             }
             Instances::Stacks(name, on) => model.place(Some(name))?.stacks = on,
             Instances::Option(name, option, on) => {
-                model.place(Some(name))?.options.insert(OPTIONS[usize::from(option)], on);
+                model.place(Some(name))?.options.insert(option, on);
             }
         }
         Ok(())
@@ -148,11 +196,9 @@ impl Family for Instances {
             Instances::Mark(name) => to(name, "trace_marker", "marked"),
             Instances::Snapshot(name, what) => to(name, "snapshot", &what.to_string()),
             Instances::Resize(name, size) => to(name, "buffer_size_kb", &size.to_string()),
-            Instances::Clock(name, clock) => to(name, "trace_clock", CLOCKS[usize::from(clock)]),
+            Instances::Clock(name, clock) => to(name, "trace_clock", clock.name()),
             Instances::Stacks(name, on) => to(name, "options/stacktrace", switch(on)),
-            Instances::Option(name, option, on) => {
-                to(name, &format!("options/{}", OPTIONS[usize::from(option)]), switch(on))
-            }
+            Instances::Option(name, option, on) => to(name, option.file(), switch(on)),
         }
     }
 
@@ -166,11 +212,7 @@ impl Family for Instances {
             if place.is_none() {
                 continue;
             }
-            steps.extend(
-                at.options
-                    .iter()
-                    .map(|(option, on)| read(&format!("options/{option}"), "equal", switch(*on))),
-            );
+            steps.extend(at.options.iter().map(|(option, on)| read(option.file(), "equal", switch(*on))));
             let entries = |entries: u64| match at.tracer {
                 Tracer::Graph => "FUNCTION CALLS".to_owned(),
                 _ => format!("entries-in-buffer/entries-written: {entries}/{entries} "),
@@ -185,7 +227,7 @@ impl Family for Instances {
                 Some(count) => read("snapshot", "contains", &entries(count)),
             });
             steps.extend(at.size.map(|size| read("buffer_size_kb", "matches", &sizes(size))));
-            steps.push(read("trace_clock", "contains", &format!("[{}]", CLOCKS[usize::from(at.clock)])));
+            steps.push(read("trace_clock", "contains", &format!("[{}]", at.clock.name())));
         }
         steps
     }
@@ -220,9 +262,9 @@ impl Instances {
             Instances::Clear(name),
             Instances::Snapshot(name, draw.one(&[0, 1, 1, 2])),
             Instances::Resize(name, draw.one(&SIZES)),
-            Instances::Clock(name, draw.one(&[0, 1, 2, 3])),
+            Instances::Clock(name, draw.one(&Clock::ALL)),
             Instances::Stacks(name, draw.on()),
-            Instances::Option(name, draw.random.u8(..OPTIONS.len() as u8), draw.random.bool()),
+            Instances::Option(name, draw.one(&Choice::ALL), draw.random.bool()),
         ];
         draw.one(&all)
     }

@@ -5,7 +5,7 @@ mod cpus;
 mod events;
 pub(super) mod functions;
 pub(super) mod hooks;
-mod instances;
+pub(super) mod instances;
 pub(super) mod keys;
 mod lanes;
 mod livepatches;
