@@ -49,7 +49,7 @@ pub(in crate::explore) enum GraphFilter {
 }
 
 impl GraphFilter {
-    pub(in crate::explore) const ALL: [GraphFilter; 2] = [GraphFilter::Only, GraphFilter::Not];
+    const ALL: [GraphFilter; 2] = [GraphFilter::Only, GraphFilter::Not];
 
     fn file(self) -> &'static str {
         match self {
@@ -112,8 +112,8 @@ impl Family for Functions {
         }
     }
 
-    /// An ftrace_ops with an empty filter traces all functions. What a filter of the graph tracer has of a module that
-    /// goes stays there.
+    /// An ftrace_ops with an empty filter traces all functions. A filter of the graph tracer keeps what was of the module
+    /// (`bugs/graph-filter-module`).
     fn knows(&self, model: &Model) -> bool {
         let at = |place| model.tracing.get(&place);
         let keeps = |place| {
