@@ -1,0 +1,146 @@
+//! Hooks, the tracers of calls, and commands at functions.
+
+use super::{EVENT, ONE, TWO, WORK, applied, applied_to, command, define, enable, entries, hook, make};
+use crate::explore::{
+    facts::Facts,
+    families::{
+        Functions, Hooks, KeyChange, Operation, Switches,
+        functions::{GraphFilter, Tracer},
+        hooks::{By, Flag, HookChange, Way},
+        triggers::Action,
+    },
+    names::{Function, Named},
+    probe::{Arguments, Kind},
+    state::Model,
+};
+
+#[test]
+fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
+    let add = HookChange::Add(Way::Ipmodify);
+    let model = applied(&[
+        (hook(ONE, add, &[Function::Write]), ""),
+        (hook(TWO, add, &[Function::Write, Function::Read]), "EBUSY"),
+        (hook(TWO, add, &[Function::Read]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), "EBUSY"),
+        (hook(ONE, HookChange::Disable, &[]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), ""),
+        (hook(ONE, HookChange::Enable, &[]), "EBUSY"),
+        // It would be on all functions.
+        (hook(Named { number: 2, ..ONE }, HookChange::AddUnset, &[]), "EINVAL"),
+        (WORK, ""),
+    ]);
+    assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (0, 4));
+}
+
+#[test]
+fn a_function_has_one_direct_call_and_none_beside_ipmodify() {
+    let (direct, ipmodify) = (HookChange::Add(Way::Direct), HookChange::Add(Way::Ipmodify));
+    let model = applied(&[
+        (hook(ONE, direct, &[Function::Write]), ""),
+        (hook(TWO, direct, &[Function::Read, Function::Write]), "EBUSY"),
+        (hook(TWO, ipmodify, &[Function::Write]), "EBUSY"),
+        (hook(TWO, ipmodify, &[Function::Read]), ""),
+        (hook(TWO, HookChange::Widen, &[Function::Write]), "EBUSY"),
+        (hook(ONE, HookChange::Disable, &[]), ""),
+        (WORK, ""),
+        (hook(ONE, HookChange::Enable, &[]), ""),
+        (WORK, ""),
+    ]);
+    assert_eq!((*model.hooks[&ONE].hits, *model.hooks[&TWO].hits), (3, 2));
+}
+
+#[test]
+fn a_permanent_hook_keeps_ftrace_on() {
+    let made = |flag| {
+        let hooks = Hooks(ONE, HookChange::Add(Way::Callback), vec![Function::Write], (By::Address, flag));
+        Operation::Hooks(hooks)
+    };
+    let off = || Operation::Switches(Switches::Ftrace(false));
+    let model = applied(&[(made(Flag::Permanent), ""), (off(), "EBUSY")]);
+    let model = applied_to(model, &[(hook(ONE, HookChange::Disable, &[]), ""), (off(), "")]);
+    applied_to(model, &[(hook(ONE, HookChange::Enable, &[]), "EBUSY")]);
+    applied(&[(off(), ""), (made(Flag::Permanent), "EBUSY"), (made(Flag::Recursion), "")]);
+    let [step] = made(Flag::Rcu).steps(&Model::new(Facts::default())).try_into().unwrap();
+    assert_eq!(step, r#"hook: "+x0_0 symbol=@eventfd_write flags=rcu""#);
+}
+
+#[test]
+fn commands_are_refused_twice_and_count_what_they_change() {
+    let model = applied(&[
+        (command(None, Function::Read, Action::Off, Some(1)), ""),
+        (command(None, Function::Read, Action::Off, Some(2)), "EINVAL"),
+        (command(None, Function::Read, Action::Enable, None), "EINVAL"),
+        (WORK, ""),
+        (WORK, ""),
+    ]);
+    assert!(model.commands.values().all(|(_, left)| *left == 0));
+    assert!(!model.tracing[&None].buffer.records);
+}
+
+#[test]
+fn what_is_at_a_function_of_a_module_waits_for_it() {
+    let load = |on| Operation::Keys(KeyChange::Load(on));
+    let calls = Operation::Keys(KeyChange::Show);
+    let awaits = |on| Operation::Functions(Functions::Await(Some(ONE), on));
+    let named = Operation::Functions(Functions::Filter(Some(ONE), Function::Show, true));
+    let traces = Operation::Functions(Functions::Trace(Some(ONE), Tracer::Function));
+    let model = applied(&[
+        (make(ONE), ""),
+        (define(EVENT, Kind::Kprobe, Function::Show, Arguments::Immediate), ""),
+        (enable(None, EVENT, true), ""),
+        (named.clone(), "EINVAL"),
+        (awaits(false), "EINVAL"),
+        (awaits(true), ""),
+        (traces, ""),
+    ]);
+    assert!(!calls.is_known(&model));
+    let model = applied_to(model, &[(load(true), ""), (calls.clone(), "")]);
+    assert!(model.has_brk(Function::Show));
+    assert_eq!((entries(&model, ONE), model.recorded[&EVENT].len()), (1, 1));
+    // The probe comes back with the module, the filter has only what is gone.
+    let model = applied_to(model, &[(load(false), ""), (load(true), ""), (calls, "")]);
+    assert_eq!((entries(&model, ONE), model.recorded[&EVENT].len()), (1, 2));
+    assert!(!model.tracing[&Some(ONE)].has_no_filter());
+    let hooked = hook(TWO, HookChange::Add(Way::Callback), &[Function::Show]);
+    assert!(!load(false).is_known(&applied_to(model, &[(named, ""), (hooked, "")])));
+}
+
+#[test]
+fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
+    let functions = |operation| Operation::Functions(operation);
+    let filter = |place, function| functions(Functions::Filter(place, function, true));
+    let graph = |filter, function, on| functions(Functions::Graph(filter, function, on));
+    let trace = |place| functions(Functions::Trace(place, Tracer::Graph));
+    let model = applied_to(
+        Model::new(Facts { graph_instances: true, ..Facts::default() }),
+        &[
+            (make(ONE), ""),
+            (filter(None, Function::Write), ""),
+            (filter(Some(ONE), Function::Write), ""),
+            (filter(Some(ONE), Function::Read), ""),
+            (trace(None), ""),
+            (trace(Some(ONE)), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (3, 8));
+    assert_eq!(model.records(), 6);
+    // The filters are those of all places.
+    let model = applied_to(
+        model,
+        &[
+            (graph(GraphFilter::Only, Function::Show, true), "EINVAL"),
+            (graph(GraphFilter::Only, Function::Read, true), ""),
+            (WORK, ""),
+            (graph(GraphFilter::Not, Function::Read, true), ""),
+            (WORK, ""),
+            (graph(GraphFilter::Not, Function::Write, false), "EINVAL"),
+            (functions(Functions::ResetGraph(GraphFilter::Only)), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (6, 16));
+    let other =
+        applied(&[(make(ONE), ""), (filter(Some(ONE), Function::Read), ""), (trace(Some(ONE)), "EINVAL")]);
+    assert_eq!(other.tracing[&Some(ONE)].tracer, Tracer::Nop);
+}
