@@ -21,8 +21,11 @@ use std::{
     time::Duration,
 };
 
-/// The number of runs of each finding on each kernel.
-const RUNS: u32 = 20;
+/// The number of runs of each finding, on all kernels together.
+const RUNS: u32 = 100;
+
+/// The least number of them on each kernel.
+const RUNS_EACH: u32 = 20;
 
 /// The corpus, in the cache.
 const CORPUS: &str = "explore";
@@ -31,8 +34,8 @@ const CORPUS: &str = "explore";
 ///
 /// Makes sequences of operations that are legal or nearly so: probe events of all kinds with siblings, synthetic
 /// events, filters, triggers and histograms, in tracing instances with snapshots; commands in set_ftrace_filter;
-/// hooks, also by IPMODIFY and direct calls; a livepatch; the function tracer; static keys; modules and CPUs that
-/// come and go. A model predicts the errno of each, and all that the kernel must show afterwards: what is listed,
+/// hooks, also by IPMODIFY and direct calls; a livepatch; the function and the graph tracer; static keys; modules and
+/// CPUs that come and go. A model predicts the errno of each, and all that the kernel must show afterwards: what is listed,
 /// counted and recorded, and the text of the probed functions. Twelve sequences share a machine; each removes what it
 /// made, and must find everything as it was before.
 ///
@@ -185,8 +188,8 @@ impl Explore {
     fn options(&self, kernels: Vec<String>, files: &[ScenarioFile], results: &Path) -> Result<Options> {
         let load = |file: &ScenarioFile| Ok((file.clone(), Scenario::load(&file.path)?));
         let scenarios = files.iter().map(load).collect::<Result<Vec<_>>>()?;
+        let rounds = Rounds::Count((RUNS / kernels.len().max(1) as u32).max(RUNS_EACH));
         let options = Options::new(root(), Selection::all(kernels, scenarios), results);
-        let rounds = Rounds::Count(RUNS);
         Ok(Options {
             kernel_tree: self.kernel_tree.clone(),
             rounds,

@@ -27,7 +27,7 @@ fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
     explore.args(["lab", "explore", "--results"]).arg(directory.path()).arg("--triage").arg(finding);
     let says = [
         "Subject: [BUG] tracing: step 9 failed: instances/counted/trace",
-        ": fails in 20 of 20 runs\n",
+        ": fails in 100 of 100 runs\n",
         "  echo 'eventfd_read:stacktrace:2' >> instances/counted/set_ftrace_filter\n",
         "  echo '0' > tracing_on\n",
         "entries-in-buffer/entries-written: 0/0",
@@ -70,6 +70,6 @@ fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
     let found = corpus.join("found/6.12");
     fs::create_dir_all(&found).unwrap();
     fs::copy(&kept[0], found.join("explore-0a1b2c3d.json")).unwrap();
-    let says = ["; 0 found", "explore-0a1b2c3d on 6.12  20 of 20"];
+    let says = ["; 0 found", "explore-0a1b2c3d on 6.12  100 of 100"];
     check(&mut explore("--sequences 8 --seed 1 --again"), 0, &says);
 }

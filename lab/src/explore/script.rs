@@ -132,19 +132,19 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
         Operation::Functions(Functions::Trace(None, tracer)) => Some(*tracer),
         _ => None,
     });
-    for tracer in BTreeSet::from_iter(tracers) {
-        let field = if tracer == Tracer::Function { "ip" } else { "func" };
-        for (function, event) in FUNCTIONS
-            .into_iter()
-            .chain([Function::Show])
-            .flat_map(|function| tracer.events().iter().map(move |event| (function, event)))
-        {
-            let count = model.traced.get(&(tracer, function)).copied().unwrap_or_default();
-            let symbol = function.symbol();
-            let _ = writeln!(
-                text,
-                "  - {{ count: {{ event: {event}, where: 'sym({field}) == \"{symbol}\"', is: {count} }} }}"
-            );
+    let functions = || FUNCTIONS.into_iter().chain([Function::Show]);
+    for (tracer, function) in
+        BTreeSet::from_iter(tracers).into_iter().flat_map(|tracer| functions().map(move |to| (tracer, to)))
+    {
+        let count = model.traced.get(&(tracer, function)).copied().unwrap_or_default();
+        let symbol = function.symbol();
+        // None of them calls another.
+        let is_it = match tracer {
+            Tracer::Graph => format!(r#"sym(func) == "{symbol}" && depth == 0"#),
+            _ => format!(r#"sym(ip) == "{symbol}""#),
+        };
+        for event in tracer.events() {
+            let _ = writeln!(text, "  - {{ count: {{ event: {event}, where: '{is_it}', is: {count} }} }}");
         }
     }
     let _ = writeln!(text, "  - {{ count: {{ event: kernel_stack, is: {} }} }}", *model.stacked);
