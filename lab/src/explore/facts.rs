@@ -22,6 +22,10 @@ pub(super) struct Known {
     pub(super) fprobe_append: bool,
     /// Removing a command that enables or disables an fprobe event deadlocks (`bugs/fprobe-command`).
     pub(super) fprobe_command: bool,
+    /// An fprobe at a return takes that of another function for its own (`bugs/fprobe-graph`).
+    pub(super) fprobe_graph: bool,
+    /// A graph tracer records returns that only another one traces (`bugs/graph-returns`).
+    pub(super) graph_returns: bool,
     /// A uprobe that is added to an enabled event is not registered (`bugs/uprobe-append`).
     pub(super) uprobe_append: bool,
     /// One that is removed from an enabled event stays registered (`bugs/uprobe-removed`).
@@ -171,6 +175,8 @@ fn known(kernel: &Kernel) -> Known {
         fprobe_errno: has("bugs/fprobe-exists"),
         fprobe_append: has("bugs/fprobe-append"),
         fprobe_command: has("bugs/fprobe-command"),
+        fprobe_graph: has("bugs/fprobe-graph"),
+        graph_returns: has("bugs/graph-returns"),
         uprobe_append: has("bugs/uprobe-append"),
         uprobe_removed: has("bugs/uprobe-removed"),
         mod_leak: has("bugs/mod-command-leak"),

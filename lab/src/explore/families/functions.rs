@@ -4,7 +4,8 @@ use super::Family;
 use crate::explore::{
     draw::Draw,
     names::{Function, MODULE, Place, path, read_any_order, write},
-    state::{Errno, Model, Tracing, User},
+    probe::Kind,
+    state::{Errno, Line, Model, Tracing, User},
 };
 use serde::{Deserialize, Serialize};
 
@@ -252,6 +253,15 @@ impl Model {
     /// Returns whether a place records a graph.
     pub(super) fn has_graph(&self) -> bool {
         self.tracing.values().any(|at| at.tracer == Tracer::Graph)
+    }
+
+    /// Returns whether the kernel is known to take returns for those of another user of function graph tracing.
+    pub(super) fn confuses_returns(&self) -> bool {
+        let known = self.facts.known;
+        let graphs = self.tracing.values().filter(|at| at.tracer == Tracer::Graph).count();
+        let at_return = |line: &Line| line.probe.kind == Kind::Fexit && self.is_armed(line.event);
+        known.graph_returns && graphs > 1
+            || known.fprobe_graph && graphs > 0 && self.lines.iter().any(at_return)
     }
 
     /// Returns the functions in a filter of the graph tracer.

@@ -105,8 +105,10 @@ macro_rules! families {
                     Operation::Look => true,
                 };
                 let after = || model.after(|model| self.apply(model));
+                let known = model.facts.known;
                 knows
-                    && !(model.facts.known.eprobe_instance && after().has_eprobe_twice())
+                    && !(known.eprobe_instance && after().has_eprobe_twice())
+                    && !((known.fprobe_graph || known.graph_returns) && after().confuses_returns())
                     && !model.unarmable().any(|event| !model.is_armed(event) && after().is_armed(event))
             }
 

@@ -2,7 +2,7 @@
 
 use super::{EVENT, ONE, TWO, WORK, applied, applied_to, command, define, enable, entries, hook, make};
 use crate::explore::{
-    facts::Facts,
+    facts::{Facts, Known},
     families::{
         Functions, Hooks, KeyChange, Operation, Switches,
         functions::{GraphFilter, Tracer},
@@ -143,4 +143,18 @@ fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
     let other =
         applied(&[(make(ONE), ""), (filter(Some(ONE), Function::Read), ""), (trace(Some(ONE)), "EINVAL")]);
     assert_eq!(other.tracing[&Some(ONE)].tracer, Tracer::Nop);
+}
+
+#[test]
+fn who_takes_returns_for_its_own_is_the_only_one_that_traces_them() {
+    let returns = define(EVENT, Kind::Fexit, Function::Read, Arguments::Immediate);
+    let filter = |place| Operation::Functions(Functions::Filter(place, Function::Write, true));
+    let trace = |place| Operation::Functions(Functions::Trace(place, Tracer::Graph));
+    let of = |known| Model::new(Facts { fprobes: true, graph_instances: true, known, ..Facts::default() });
+    let begun =
+        [(make(ONE), ""), (filter(None), ""), (filter(Some(ONE)), ""), (returns, ""), (trace(None), "")];
+    let fprobe = applied_to(of(Known { fprobe_graph: true, ..Known::default() }), &begun);
+    assert!(!enable(Some(ONE), EVENT, true).is_known(&fprobe) && trace(Some(ONE)).is_known(&fprobe));
+    let graph = applied_to(of(Known { graph_returns: true, ..Known::default() }), &begun);
+    assert!(enable(Some(ONE), EVENT, true).is_known(&graph) && !trace(Some(ONE)).is_known(&graph));
 }
