@@ -21,6 +21,9 @@ pub const OPERATIONS: usize = 10;
 /// The number of operations to choose from at each point: the one least often tried in such a state is taken.
 const CANDIDATES: usize = 6;
 
+/// The number of sequences that share a machine. Each removes at its end what it has made, and looks.
+pub(super) const BATCH: usize = 12;
+
 /// How often a look is drawn, in relation to the weights of the families.
 const LOOKS: usize = 1;
 
@@ -98,9 +101,15 @@ impl Chooser {
         chosen
     }
 
-    /// Returns whether the next batch keeps what its last sequence has made.
-    pub(super) fn keeps(&mut self) -> bool {
-        self.facts.has_text_of_trace && self.random.u8(..KEPT) == 0
+    /// Returns the sequences that share the next machine, and whether the last one keeps what it has made. There is no
+    /// livepatch among them then: what is there when its module is unloaded, and at the end, counts as left behind.
+    pub(super) fn batch(&mut self, guide: Option<&Guide>) -> (Vec<Vec<Operation>>, bool) {
+        let mut sequences: Vec<_> = (0..BATCH).map(|_| self.sequence(guide)).collect();
+        let keeps = self.facts.has_text_of_trace && self.random.u8(..KEPT) == 0;
+        if keeps {
+            sequences.retain(|sequence| !has_livepatch(sequence));
+        }
+        (sequences, keeps)
     }
 
     /// The families that a sequence draws from, each as often as its weight; `None` is a look. Unless it is confined,
@@ -164,16 +173,15 @@ fn finish(model: &mut Model, operations: &mut Vec<Operation>) {
     operations.extend(end);
 }
 
+fn has_livepatch(sequence: &[Operation]) -> bool {
+    sequence.iter().flat_map(Operation::parts).any(|part| matches!(part, Operation::Livepatch(_)))
+}
+
 /// Returns a sequence that keeps what it has made, with all events enabled at the top level, so that the kernel's text
-/// of what the workload causes can be compared. `None` if the model does not know what the workload causes, or a
-/// livepatch was loaded.
+/// of what the workload causes can be compared. `None` if the model does not know what the workload causes.
 pub(super) fn kept(facts: Facts, operations: &[Operation]) -> Option<Vec<Operation>> {
     let mut model = Model::new(facts);
     let mut kept = body(operations).to_vec();
-    if kept.iter().flat_map(Operation::parts).any(|part| matches!(part, Operation::Livepatch(_))) {
-        // Once its module is unloaded, what is there would count as left behind by it.
-        return None;
-    }
     kept.iter().for_each(|operation| _ = operation.apply(&mut model));
     let events: Vec<Event> = model.events(None).collect();
     let enable = events.into_iter().map(|event| Operation::Events(Events::Enable(None, event, true)));
@@ -205,7 +213,6 @@ fn pair(model: &Model, operation: &Operation) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explore::families::Livepatch;
 
     #[test]
     fn a_seed_determines_all_sequences() {
@@ -251,12 +258,14 @@ mod tests {
     #[test]
     fn nothing_is_kept_after_a_livepatch() {
         let facts = Facts { has_text_of_trace: true, livepatch: true, ..Facts::default() };
-        let with = |loads: &[bool]| {
-            let loads = loads.iter().map(|on| Operation::Livepatch(Livepatch(*on)));
-            kept(facts, &finished(facts, loads.collect()))
+        let mut chooser = Chooser::new(1, facts);
+        let batches: Vec<_> = (0..20).map(|_| chooser.batch(None)).collect();
+        let with = |keeps| {
+            let sequences = batches.iter().filter(move |batch| batch.1 == keeps).flat_map(|batch| &batch.0);
+            (sequences.clone().count(), sequences.filter(|sequence| has_livepatch(sequence)).count())
         };
-        assert_eq!(with(&[true, false]), None);
-        assert!(with(&[]).is_some());
+        assert!(with(true).0 > BATCH && with(true).1 == 0, "{:?}", with(true));
+        assert!(with(false).1 > 0);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Fewer sequences of a corpus that reach the same lines.
 
 use super::{
-    choose::finished,
+    choose::{BATCH, finished},
     facts::Facts,
     families::Operation,
     guide::{renumbered, without_unknown},
-    hunt::{BATCH, Hunt, Told, lock},
+    hunt::{Hunt, Told, lock},
     names::Sequence,
 };
 use anyhow::{Context, Result};

@@ -34,9 +34,6 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The number of sequences that share a machine. Each removes at its end what it has made, and looks.
-pub(super) const BATCH: usize = 12;
-
 /// The number of runs of the smallest scenario after which a failure that did not recur is given up.
 const ATTEMPTS: u32 = 3;
 
@@ -214,11 +211,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
 
     fn work(&self) -> Result<()> {
         while !self.is_over() {
-            let (sequences, keeps): (Vec<Vec<Operation>>, bool) = {
-                let mut chooser = lock(&self.chooser);
-                let guide = self.guide.as_ref().map(lock);
-                ((0..BATCH).map(|_| chooser.sequence(guide.as_deref())).collect(), chooser.keeps())
-            };
+            let (sequences, keeps) = lock(&self.chooser).batch(self.guide.as_ref().map(lock).as_deref());
             let mut batch = sequences.clone();
             if keeps
                 && let Some(last) = batch.last_mut()
@@ -230,7 +223,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             if let Some((guide, code)) = self.guide.as_ref().zip(ran.code.as_ref()) {
                 lock(guide).add(code, &sequences)?;
             }
-            self.count(BATCH);
+            self.count(batch.len());
             if interrupt::check().is_ok() && ran.name.is_some() {
                 self.pursue(&batch, &ran)?;
             }

@@ -232,6 +232,6 @@ mod tests {
                 shown += usize::from(keeping.is_some());
             }
         }
-        assert!(shown > 60, "{shown}");
+        assert!(shown > 80, "{shown}");
     }
 }
