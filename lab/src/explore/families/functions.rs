@@ -91,25 +91,31 @@ pub(super) fn awaited() -> String {
 }
 
 impl Family for Functions {
-    const WEIGHT: usize = 5;
+    const WEIGHT: usize = 12;
 
     fn draw(draw: &mut Draw<'_>) -> Functions {
-        let (place, on) = (draw.place(), draw.on());
-        if draw.rarely(3) {
-            return Functions::Trace(place, Tracer::draw(draw));
+        let (place, on, function) = (draw.place(), draw.on(), draw.function());
+        let at = draw.model.tracing.get(&place);
+        // A tracer needs a filter, and its own filters need the graph tracer.
+        let (has_filter, tracer) = at.map_or_else(Default::default, |at| (!at.has_no_filter(), at.tracer));
+        let begins = has_filter && tracer == Tracer::Nop;
+        if draw.rarely(if begins { 2 } else { 5 }) {
+            let tracers = [Tracer::Function, Tracer::Graph, Tracer::Nop];
+            return Functions::Trace(place, draw.one(if begins { &tracers[..2] } else { &tracers }));
         }
-        if draw.rarely(4) {
+        if draw.rarely(if tracer == Tracer::Graph { 2 } else { 8 }) {
             let filter = draw.one(&GraphFilter::ALL);
-            return if draw.rarely(4) {
+            let reset = draw.rarely(6);
+            return if reset {
                 Functions::ResetGraph(filter)
             } else {
-                Functions::Graph(filter, draw.function(), on)
+                Functions::Graph(filter, function, on)
             };
         }
         match draw.random.u8(..8) {
             0 => Functions::Reset(place),
             1 | 2 => Functions::Await(place, on),
-            _ => Functions::Filter(place, draw.function(), on),
+            _ => Functions::Filter(place, function, on || !has_filter),
         }
     }
 

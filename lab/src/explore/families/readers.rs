@@ -89,10 +89,11 @@ impl OfEvent {
 }
 
 impl Family for Readers {
-    const WEIGHT: usize = 4;
+    const WEIGHT: usize = 12;
 
     fn draw(draw: &mut Draw<'_>) -> Readers {
-        let name = draw.instance();
+        let there: Vec<Named> = draw.model.instances().map(|(name, _)| name).collect();
+        let name = if there.is_empty() { draw.instance() } else { draw.one(&there) };
         let mut held = vec![
             Held::Trace,
             Held::Pipe,
