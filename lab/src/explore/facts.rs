@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) fprobe_command: bool,
     /// An fprobe at a return takes that of another function for its own (`bugs/fprobe-graph`).
     pub(super) fprobe_graph: bool,
+    /// A graph tracer whose filter only waits for a module is put on all functions (`bugs/graph-mod-command`).
+    pub(super) graph_mod: bool,
     /// A graph tracer records returns that only another one traces (`bugs/graph-returns`).
     pub(super) graph_returns: bool,
     /// A uprobe that is added to an enabled event is not registered (`bugs/uprobe-append`).
@@ -60,6 +62,13 @@ pub(super) struct Known {
     pub(super) resize_errno: bool,
     /// Triggers see the events that a pid filter excludes: before 5.16, which reserves no space for those.
     pub(super) triggers_ignore_pids: bool,
+}
+
+impl Known {
+    /// Returns whether one of them is of the graph tracer.
+    pub(super) fn is_of_graph(self) -> bool {
+        self.fprobe_graph || self.graph_mod || self.graph_returns
+    }
 }
 
 /// What sequences depend on.
@@ -176,6 +185,7 @@ fn known(kernel: &Kernel) -> Known {
         fprobe_append: has("bugs/fprobe-append"),
         fprobe_command: has("bugs/fprobe-command"),
         fprobe_graph: has("bugs/fprobe-graph"),
+        graph_mod: has("bugs/graph-mod-command"),
         graph_returns: has("bugs/graph-returns"),
         uprobe_append: has("bugs/uprobe-append"),
         uprobe_removed: has("bugs/uprobe-removed"),

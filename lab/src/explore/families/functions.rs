@@ -3,7 +3,7 @@
 use super::Family;
 use crate::explore::{
     draw::Draw,
-    names::{Function, MODULE, Place, path, read_any_order, write},
+    names::{FUNCTIONS, Function, MODULE, Place, path, read_any_order, write},
     probe::Kind,
     state::{Errno, Line, Model, Tracing, User},
 };
@@ -73,6 +73,8 @@ impl GraphFilter {
 pub(in crate::explore) enum Functions {
     /// Adds a function to `set_ftrace_filter`, or removes it.
     Filter(Place, Function, bool),
+    /// Adds all functions of the kernel at once.
+    FilterAll(Place),
     /// The same for that of the module, which may be loaded later: the command `mod`.
     Await(Place, bool),
     /// Empties `set_ftrace_filter`.
@@ -115,6 +117,7 @@ impl Family for Functions {
         match draw.random.u8(..8) {
             0 => Functions::Reset(place),
             1 | 2 => Functions::Await(place, on),
+            3 | 4 => Functions::FilterAll(place),
             _ => Functions::Filter(place, function, on || !has_filter),
         }
     }
@@ -128,7 +131,7 @@ impl Family for Functions {
             after.tracing.get(&place).is_some_and(|at| at.tracer == Tracer::Nop || !at.has_no_filter())
         };
         match *self {
-            Functions::Filter(_, _, true) | Functions::Await(_, true) => true,
+            Functions::Filter(_, _, true) | Functions::FilterAll(_) | Functions::Await(_, true) => true,
             Functions::Filter(place, function, false) => {
                 at(place).is_some_and(|at| at.filter.contains(&function)) && keeps(place)
             }
@@ -156,6 +159,7 @@ impl Family for Functions {
                     filter.remove(&function);
                 }
             }
+            Functions::FilterAll(place) => model.place(place)?.filter.extend(FUNCTIONS),
             Functions::Await(place, on) => {
                 if model.keys.is_loaded() {
                     return Functions::Filter(place, Function::Show, on).apply(model);
@@ -209,6 +213,9 @@ impl Family for Functions {
         let filter = |place: Place| path(place, "set_ftrace_filter");
         match *self {
             Functions::Filter(place, function, on) => append(&filter(place), on, function.symbol()),
+            Functions::FilterAll(place) => {
+                append(&filter(place), true, &FUNCTIONS.map(Function::symbol).join(" "))
+            }
             Functions::Await(place, on) => append(&filter(place), on, &awaited()),
             Functions::Reset(place) => write(&filter(place), "", false),
             Functions::Trace(place, tracer) => write(&path(place, "current_tracer"), tracer.name(), false),
@@ -261,13 +268,14 @@ impl Model {
         self.tracing.values().any(|at| at.tracer == Tracer::Graph)
     }
 
-    /// Returns whether the kernel is known to take returns for those of another user of function graph tracing.
-    pub(super) fn confuses_returns(&self) -> bool {
+    /// Returns whether the kernel is known to do otherwise than it should with the graph tracers that there are.
+    pub(super) fn breaks_graph(&self) -> bool {
         let known = self.facts.known;
-        let graphs = self.tracing.values().filter(|at| at.tracer == Tracer::Graph).count();
+        let graphs = || self.tracing.values().filter(|at| at.tracer == Tracer::Graph);
         let at_return = |line: &Line| line.probe.kind == Kind::Fexit && self.is_armed(line.event);
-        known.graph_returns && graphs > 1
-            || known.fprobe_graph && graphs > 0 && self.lines.iter().any(at_return)
+        known.graph_returns && graphs().count() > 1
+            || known.graph_mod && graphs().any(|at| at.filter.is_empty())
+            || known.fprobe_graph && graphs().count() > 0 && self.lines.iter().any(at_return)
     }
 
     /// Returns the functions in a filter of the graph tracer.

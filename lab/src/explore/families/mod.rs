@@ -108,7 +108,7 @@ macro_rules! families {
                 let known = model.facts.known;
                 knows
                     && !(known.eprobe_instance && after().has_eprobe_twice())
-                    && !((known.fprobe_graph || known.graph_returns) && after().confuses_returns())
+                    && !(known.is_of_graph() && after().breaks_graph())
                     && !model.unarmable().any(|event| !model.is_armed(event) && after().is_armed(event))
             }
 

@@ -11,7 +11,7 @@ use crate::explore::{
     },
     names::{Function, Named},
     probe::{Arguments, Kind},
-    state::Model,
+    state::{Aside, Model},
 };
 
 #[test]
@@ -116,8 +116,7 @@ fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
         &[
             (make(ONE), ""),
             (filter(None, Function::Write), ""),
-            (filter(Some(ONE), Function::Write), ""),
-            (filter(Some(ONE), Function::Read), ""),
+            (functions(Functions::FilterAll(Some(ONE))), ""),
             (trace(None), ""),
             (trace(Some(ONE)), ""),
             (WORK, ""),
@@ -146,7 +145,7 @@ fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
 }
 
 #[test]
-fn who_takes_returns_for_its_own_is_the_only_one_that_traces_them() {
+fn graph_tracers_are_left_alone_where_the_kernel_breaks_them() {
     let returns = define(EVENT, Kind::Fexit, Function::Read, Arguments::Immediate);
     let filter = |place| Operation::Functions(Functions::Filter(place, Function::Write, true));
     let trace = |place| Operation::Functions(Functions::Trace(place, Tracer::Graph));
@@ -157,4 +156,11 @@ fn who_takes_returns_for_its_own_is_the_only_one_that_traces_them() {
     assert!(!enable(Some(ONE), EVENT, true).is_known(&fprobe) && trace(Some(ONE)).is_known(&fprobe));
     let graph = applied_to(of(Known { graph_returns: true, ..Known::default() }), &begun);
     assert!(enable(Some(ONE), EVENT, true).is_known(&graph) && !trace(Some(ONE)).is_known(&graph));
+    let waits = applied(&[(Operation::Functions(Functions::Await(None, true)), "")]);
+    assert!(trace(None).is_known(&waits));
+    let waits = Model {
+        facts: Aside(Facts { known: Known { graph_mod: true, ..Known::default() }, ..*waits.facts }),
+        ..waits
+    };
+    assert!(!trace(None).is_known(&waits));
 }
