@@ -15,8 +15,8 @@ const NAME: &str = "Together";
 /// How often an operation is drawn until it is a call that the model knows.
 const TRIES: usize = 10;
 
-/// The file that keeps a copy of what it had when it was opened.
-const FILTER: &str = "set_ftrace_filter";
+/// The files that keep a copy of what they had when they were opened.
+const FILTERS: [&str; 3] = ["set_ftrace_filter", "set_graph_function", "set_graph_notrace"];
 
 /// Two operations whose order makes no difference; doing them at once must make none either.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,7 +39,8 @@ impl Family for Together {
         let calls = (call_of(one, model), call_of(other, model));
         let (Some(call), Some(meanwhile)) = calls else { return false };
         let file = call.split(' ').nth(1);
-        let reverts = file == meanwhile.split(' ').nth(1) && file.is_some_and(|file| file.ends_with(FILTER));
+        let is_copied = |file: &str| FILTERS.iter().any(|filter| file.ends_with(filter));
+        let reverts = file == meanwhile.split(' ').nth(1) && file.is_some_and(is_copied);
         if model.cpu_off || model.facts.icount.is_some() || reverts && model.facts.known.filter_reverted {
             return false;
         }
@@ -101,9 +102,9 @@ fn in_turn(model: &Model, first: &Operation, second: &Operation) -> Option<(Mode
 mod tests {
     use super::*;
     use crate::explore::{
-        facts::Facts,
-        families::{Events, Instances, Probes, Switches, probes::List},
-        names::{Event, Named, Sequence},
+        facts::{Facts, Known},
+        families::{Events, Functions, Instances, Probes, Switches, functions::GraphFilter, probes::List},
+        names::{Event, Function, Named, Sequence},
         probe::{Kind, Probe},
     };
 
@@ -133,6 +134,12 @@ mod tests {
         assert_eq!(lines(&make, &make), None);
         assert_eq!(lines(&make, &Operation::Look), None);
         assert_eq!(lines(&make, &Operation::Together(both(&remove, &off))), None);
+        // What one of two has written to a copy is lost where the kernel is known to do that.
+        let graph = |function| Operation::Functions(Functions::Graph(GraphFilter::Only, function, true));
+        let [write, read] = [Function::Write, Function::Read].map(graph);
+        assert!(both(&write, &read).knows(&model));
+        let known = Known { filter_reverted: true, ..Known::default() };
+        assert!(!both(&write, &read).knows(&Model::new(Facts { known, ..Facts::default() })));
         // An event that is enabled is busy, one that is removed is not there.
         let gone = Operation::Probes(Probes::Remove(List::All, event));
         assert_eq!(lines(&gone, &enable(true)), None);
