@@ -22,6 +22,8 @@ pub(in crate::explore) enum Tracer {
 }
 
 impl Tracer {
+    pub(super) const ALL: [Tracer; 3] = [Tracer::Nop, Tracer::Function, Tracer::Graph];
+
     fn name(self) -> &'static str {
         match self {
             Tracer::Nop => "nop",
@@ -73,10 +75,10 @@ impl GraphFilter {
 pub(in crate::explore) enum Functions {
     /// Adds a function to `set_ftrace_filter`, or removes it.
     Filter(Place, Function, bool),
-    /// Adds all functions of the kernel at once.
-    FilterAll(Place),
     /// The same for that of the module, which may be loaded later: the command `mod`.
     Await(Place, bool),
+    /// Adds all functions of the kernel at once.
+    FilterAll(Place),
     /// Empties `set_ftrace_filter`.
     Reset(Place),
     /// Selects a tracer.
@@ -102,8 +104,8 @@ impl Family for Functions {
         let (has_filter, tracer) = at.map_or_else(Default::default, |at| (!at.has_no_filter(), at.tracer));
         let begins = has_filter && tracer == Tracer::Nop;
         if draw.rarely(if begins { 2 } else { 5 }) {
-            let tracers = [Tracer::Function, Tracer::Graph, Tracer::Nop];
-            return Functions::Trace(place, draw.one(if begins { &tracers[..2] } else { &tracers }));
+            let all = &Tracer::ALL;
+            return Functions::Trace(place, draw.one(if begins { &all[1..] } else { all }));
         }
         if draw.rarely(if tracer == Tracer::Graph { 2 } else { 8 }) {
             let filter = draw.one(&GraphFilter::ALL);
@@ -253,12 +255,6 @@ impl Family for Functions {
         let used = GraphFilter::ALL.into_iter().filter(|filter| model.graph_filter(*filter).next().is_some());
         all.extend(used.map(Functions::ResetGraph));
         all
-    }
-}
-
-impl Tracer {
-    pub(super) fn draw(draw: &mut Draw<'_>) -> Tracer {
-        draw.one(&[Tracer::Nop, Tracer::Function, Tracer::Graph])
     }
 }
 

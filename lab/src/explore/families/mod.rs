@@ -22,7 +22,7 @@ use super::{
     state::{Errno, Model},
 };
 use serde::{Deserialize, Serialize};
-use std::slice;
+use std::{cell::LazyCell, slice};
 
 pub(super) use self::{
     commands::Commands, cpus::Cpus, events::Events, functions::Functions, hooks::Hooks, instances::Instances,
@@ -104,12 +104,12 @@ macro_rules! families {
                     $(Operation::$family(operation) => operation.knows(model),)*
                     Operation::Look => true,
                 };
-                let after = || model.after(|model| self.apply(model));
+                let after = LazyCell::new(|| model.after(|model| self.apply(model)));
                 let known = model.facts.known;
                 knows
-                    && !(known.eprobe_instance && after().has_eprobe_twice())
-                    && !(known.is_of_graph() && after().breaks_graph())
-                    && !model.unarmable().any(|event| !model.is_armed(event) && after().is_armed(event))
+                    && !(known.eprobe_instance && after.has_eprobe_twice())
+                    && !(known.is_of_graph() && after.breaks_graph())
+                    && !model.unarmable().any(|event| !model.is_armed(event) && after.is_armed(event))
             }
 
             /// See [`Family::apply`].

@@ -111,7 +111,7 @@ impl Family for Readers {
                 let files = [OfEvent::Enable, OfEvent::Filter, OfEvent::Trigger, OfEvent::Format];
                 Readers::Event(draw.place(), draw.event(), draw.one(&files))
             }
-            1 => Readers::Tracer(name, held, Tracer::draw(draw)),
+            1 => Readers::Tracer(name, held, draw.one(&Tracer::ALL)),
             2 => Readers::Instance(name, held, Instances::Remove(name)),
             _ => Readers::Instance(name, draw.one(&[held, Held::Trace]), Instances::draw_change(draw, name)),
         }
