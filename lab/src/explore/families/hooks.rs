@@ -134,12 +134,15 @@ impl Family for Hooks {
             HookChange::Add(_) | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
             _ => Vec::new(),
         };
+        // What a change does not use is not drawn: it would count as another operation.
+        let is_named = !functions.is_empty() && change != HookChange::Add(Way::Direct);
         let by = match draw.random.u8(..4) {
-            0 => By::Glob,
-            1 if draw.model.facts.hooks_by_address => By::Address,
+            0 if is_named => By::Glob,
+            1 if is_named && draw.model.facts.hooks_by_address => By::Address,
             _ => By::Name,
         };
-        let flag = if draw.random.bool() { Flag::None } else { draw.one(&Flag::ALL) };
+        let is_flagged = matches!(change, HookChange::Add(Way::Callback | Way::Ipmodify));
+        let flag = if is_flagged && draw.random.bool() { draw.one(&Flag::ALL) } else { Flag::None };
         Hooks(name, change, functions, (by, flag))
     }
 
