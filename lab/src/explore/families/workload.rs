@@ -133,7 +133,7 @@ impl Model {
         self.moments.push(BTreeSet::new());
     }
 
-    /// A call: kprobes, ftrace_ops and fprobes, each the last one first, then tracepoints.
+    /// A call: kprobes, ftrace_ops, fprobes, and probes of tracepoints, each the last one first.
     pub(super) fn enter(&mut self, function: Function, written: u64) {
         self.moment();
         if function.is_user() {
@@ -178,11 +178,11 @@ impl Model {
         }
     }
 
-    /// Hits the probes of this kind at this function: of tracepoints and kretprobes the first one first, of others the
-    /// last one.
+    /// Hits the probes of this kind at this function: of kretprobes the first one first, of others the last one. Those of
+    /// a tracepoint are fprobes of a function that it calls.
     fn hit_all(&mut self, kind: Kind, function: Function, written: u64) {
         let mut indices = Vec::from_iter(0..self.lines.len());
-        if !matches!(kind, Kind::Tprobe | Kind::Kretprobe) {
+        if kind != Kind::Kretprobe {
             indices.reverse();
         }
         for index in indices {

@@ -117,6 +117,13 @@ fn a_probe_of_a_tracepoint_is_hit_by_each_load() {
         (load(true), ""),
     ]);
     assert_eq!(model.recorded[&EVENT], [Some(3), Some(3)]);
+    let model = applied(&[
+        (define(EVENT, Kind::Tprobe, Function::Load, Arguments::Immediate), ""),
+        (define(EVENT, Kind::Tprobe, Function::Load, Arguments::Own), ""),
+        (enable(None, EVENT, true), ""),
+        (load(true), ""),
+    ]);
+    assert_eq!(model.recorded[&EVENT], [Some(5), Some(3)]);
 }
 
 #[test]
