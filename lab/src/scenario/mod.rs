@@ -46,16 +46,16 @@ pub(crate) use steps::FLAGS;
 pub use steps::{
     CallOps, Crash, CrashCommand, Dkms, EnabledFunctions, Errors, ExpectedValue, Flags, FtraceSiteOf,
     HOOK_MODULE, Hits, Hook, HookCommand, HookName, Inspect, InspectItem, InspectTasks, InspectValue,
-    InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load,
-    LoadModule, MakeDirectory, ModuleRef, ModuleSource, PatchedText, PointedAt, Program, ProgramSource, Read,
-    Rejects, SampleModule, SamplePath, Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram,
-    Step, SymbolName, TextPlace, TracedFunction, Unload, ValuePath, Workload, Write,
+    Instructions, KeySites, KprobeAt, KprobeSlot, Kselftest, Load, LoadModule, MakeDirectory, ModuleRef,
+    ModuleSource, PatchedText, PointedAt, Program, ProgramSource, Read, Rejects, SampleModule, SamplePath,
+    Script, SelftestPath, Shell, SourceModule, SourcePath, SourceProgram, Step, SymbolName, TextPlace,
+    TracedFunction, Unload, ValuePath, Workload, Write,
 };
 pub use template::Template;
 pub use values::{
     Amount, ArgName, CommandLine, ConfigRequirement, Errno, EventName, EventRef, FilePath, GroupName,
-    InstanceName, Line, Literal, ModuleName, OptionName, Pattern, ProbePoint, ProgramName, RustPoint,
-    StaticName, TextCheck, Timespan,
+    InstanceName, InstructionPattern, InstructionPatterns, Line, Literal, ModuleName, OptionName, Pattern,
+    ProbePoint, ProgramName, RustPoint, StaticName, TextCheck, Timespan,
 };
 pub use whole::{
     Allowed, Boot, Bootconfig, Cmdline, ExpectPanic, KernelParameter, PackageName, UserlandName, UserlandSpec,

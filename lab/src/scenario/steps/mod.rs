@@ -16,8 +16,8 @@ pub use inspect::{ExpectedValue, Inspect, InspectItem, InspectTasks, InspectValu
 pub use kselftest::{Kselftest, SelftestPath};
 pub use module::{HOOK_MODULE, ModuleRef, ModuleSource, SampleModule, SamplePath, SourceModule, SourcePath};
 pub use patched_text::{
-    CallOps, FtraceSiteOf, InstructionPattern, InstructionPatterns, Instructions, KeySites, KprobeAt,
-    KprobeSlot, PatchedText, TextPlace, TracedFunction,
+    CallOps, FtraceSiteOf, Instructions, KeySites, KprobeAt, KprobeSlot, PatchedText, TextPlace,
+    TracedFunction,
 };
 pub use program::{Program, ProgramSource, SourceProgram};
 pub use rejects::{Errors, PointedAt, Rejects};
