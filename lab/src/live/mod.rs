@@ -14,6 +14,7 @@ pub use shell::{ShellEnd, shell};
 use crate::{
     context::Lab,
     guest::{self, Guest, Module},
+    host::interrupt,
     kernel::{self, Kernel},
     machine::{Death, Machine, Snapshots, VMCORE, boot_userland, machine_spec},
     recording::{GuestFiles, Loaded, install},
@@ -73,10 +74,9 @@ impl LiveGuest {
     pub fn start(lab: &Lab, wish: &LiveSpec) -> Result<LiveGuest> {
         let kernel = kernel::build(lab, &wish.kernel, wish.kernel_tree.as_deref())?;
         let guest = guest::build(lab)?;
-        let find = |names: &[String]| -> Result<Vec<Module>> {
-            names.iter().map(|name| guest.modules.find(&kernel, name)).collect()
-        };
-        let (mut modules, load) = (find(&guest.modules.own())?, find(&wish.load)?);
+        let load = wish.load.iter().map(|name| guest.modules.find(&kernel, name));
+        let load: Vec<Module> = load.collect::<Result<_>>()?;
+        let mut modules = own_modules(lab, &guest, &kernel)?;
         modules.extend(load.iter().filter(|module| !modules.contains(module)).cloned().collect::<Vec<_>>());
         let programs = if wish.tools && wish.userland.is_none() { tools(&guest)? } else { vec![] };
         let run = RunDirectory::create(&wish.results, std::slice::from_ref(&kernel.name))?;
@@ -146,6 +146,19 @@ fn tools(guest: &Guest) -> Result<Vec<(String, PathBuf)>> {
     let program = within.iter().map(|path| tree.join(path)).find(|path| path.is_file());
     let program = program.with_context(|| format!("`{}` has no busybox", tree.display()))?;
     Ok(vec![(at.to_owned(), program)])
+}
+
+/// Builds the lab's own modules. What a kernel cannot have, a local tree for example, is said and left out.
+fn own_modules(lab: &Lab, guest: &Guest, kernel: &Kernel) -> Result<Vec<Module>> {
+    let mut modules = Vec::new();
+    for name in guest.modules.own() {
+        match guest.modules.find(kernel, &name) {
+            Ok(module) => modules.push(module),
+            Err(error) if interrupt::check().is_err() => return Err(error),
+            Err(error) => lab.progress.line(format!("without the module {name}: {error:#}")),
+        }
+    }
+    Ok(modules)
 }
 
 /// Returns the splats on the console of a guest that panicked, with files and lines.
