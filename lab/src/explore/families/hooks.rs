@@ -46,6 +46,13 @@ pub(in crate::explore) enum HookChange {
     Disable,
 }
 
+impl HookChange {
+    /// Returns whether it makes an ftrace_ops with flags of choice.
+    fn has_flags(self) -> bool {
+        matches!(self, HookChange::Add(Way::Callback | Way::Ipmodify))
+    }
+}
+
 /// How the functions of a hook are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(in crate::explore) enum By {
@@ -141,8 +148,7 @@ impl Family for Hooks {
             1 if is_named && draw.model.facts.hooks_by_address => By::Address,
             _ => By::Name,
         };
-        let is_flagged = matches!(change, HookChange::Add(Way::Callback | Way::Ipmodify));
-        let flag = if is_flagged && draw.random.bool() { draw.one(&Flag::ALL) } else { Flag::None };
+        let flag = if change.has_flags() && draw.random.bool() { draw.one(&Flag::ALL) } else { Flag::None };
         Hooks(name, change, functions, (by, flag))
     }
 
@@ -176,7 +182,7 @@ impl Family for Hooks {
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
         let Hooks(name, change, functions, (_, flag)) = self;
         let functions: BTreeSet<Function> = functions.iter().copied().collect();
-        let is_flagged = matches!(change, HookChange::Add(Way::Callback | Way::Ipmodify));
+        let has_flags = change.has_flags();
         let change = match change {
             // It would be on all functions.
             HookChange::AddUnset => &HookChange::Add(Way::Ipmodify),
@@ -186,7 +192,7 @@ impl Family for Hooks {
             if model.hooks.contains_key(name) {
                 return Err("EEXIST");
             }
-            let permanent = is_flagged && *flag == Flag::Permanent;
+            let permanent = has_flags && *flag == Flag::Permanent;
             if permanent && model.ftrace_off {
                 return Err("EBUSY");
             }

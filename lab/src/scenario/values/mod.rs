@@ -1,4 +1,5 @@
-//! The values that every part of a scenario is written with: names, amounts, durations, errno, instructions, events by name.
+//! The values that every part of a scenario is written with: names, amounts, durations, errno, instructions, events by
+//! name.
 
 pub(super) mod amount;
 pub(super) mod command;
