@@ -44,7 +44,7 @@ pub(super) struct Known {
     pub(super) file_offset: bool,
     /// An event probe is attached in the first instance that enables it only (`bugs/eprobe-instance`).
     pub(super) eprobe_instance: bool,
-    /// A function that an ftrace_ops leaves while ftrace is off keeps a flag (`bugs/ftrace-off-filter`).
+    /// A function that an ftrace_ops leaves while ftrace is off keeps SAVE_REGS (`bugs/ftrace-off-filter`).
     pub(super) off_filter: bool,
     /// A histogram of a synthetic event holds it for ever once its instance is gone (`bugs/synthetic-instance`).
     pub(super) synthetic_instance: bool,
@@ -98,6 +98,8 @@ pub(super) struct Facts {
     pub(super) hooks_by_address: bool,
     /// Whether instances have the graph tracer: since 6.11.
     pub(super) graph_instances: bool,
+    /// Whether an ftrace_ops with IPMODIFY needs SAVE_REGS: without DYNAMIC_FTRACE_WITH_ARGS.
+    pub(super) ipmodify_saves: bool,
     /// Whether the kernel has livepatches.
     pub(super) livepatch: bool,
     /// The `icount` of the scenarios, whose guests then have one CPU.
@@ -141,6 +143,7 @@ impl Facts {
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
             hooks_by_address: is_since(kernel, "5.19"),
             graph_instances: is_since(kernel, "6.11"),
+            ipmodify_saves: !has("DYNAMIC_FTRACE_WITH_ARGS"),
             livepatch: has("LIVEPATCH"),
             icount,
             maps: is_since(kernel, "6.10"),

@@ -152,6 +152,8 @@ pub(super) struct Hook {
     pub(super) registered: bool,
     /// Whether ftrace cannot be turned off while it is.
     pub(super) permanent: bool,
+    /// Whether it has the flag SAVE_REGS.
+    pub(super) saves_registers: bool,
     /// Its filter.
     pub(super) functions: BTreeSet<Function>,
     /// The number of its hits.

@@ -155,7 +155,8 @@ impl Family for Hooks {
     /// An ftrace_ops with an empty filter would trace all functions.
     fn knows(&self, model: &Model) -> bool {
         let Hooks(name, change, functions, _) = self;
-        if model.facts.known.off_filter && model.ftrace_off && !matches!(change, HookChange::Add(_)) {
+        let saves_registers = model.hooks.get(name).is_some_and(|hook| hook.saves_registers);
+        if model.facts.known.off_filter && model.ftrace_off && saves_registers {
             return false;
         }
         if !functions.iter().all(|function| model.has(*function)) {
@@ -193,6 +194,8 @@ impl Family for Hooks {
                 return Err("EEXIST");
             }
             let permanent = has_flags && *flag == Flag::Permanent;
+            let is_asked = has_flags && *flag == Flag::Regs;
+            let saves_registers = is_asked || way == Way::Ipmodify && model.facts.ipmodify_saves;
             if permanent && model.ftrace_off {
                 return Err("EBUSY");
             }
@@ -203,7 +206,8 @@ impl Family for Hooks {
             if model.is_refused((Some(*name), way), &functions) {
                 return Err("EBUSY");
             }
-            model.hooks.insert(*name, Hook { way, registered: true, permanent, functions, hits: Aside(0) });
+            let (registered, hits) = (true, Aside(0));
+            model.hooks.insert(*name, Hook { way, registered, permanent, saves_registers, functions, hits });
             return Ok(());
         }
         let hook = model.hooks.get(name).ok_or("ENOENT")?.clone();

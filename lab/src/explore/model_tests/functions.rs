@@ -65,6 +65,30 @@ fn a_permanent_hook_keeps_ftrace_on() {
 }
 
 #[test]
+fn a_hook_that_saves_registers_is_left_alone_while_ftrace_is_off() {
+    let made = |name, way, flag| {
+        Operation::Hooks(Hooks(name, HookChange::Add(way), vec![Function::Write], (By::Name, flag)))
+    };
+    let known = Known { off_filter: true, ..Known::default() };
+    let model = applied_to(
+        Model::new(Facts { known, ..Facts::default() }),
+        &[
+            (made(ONE, Way::Callback, Flag::Regs), ""),
+            (made(TWO, Way::Ipmodify, Flag::None), ""),
+            (Operation::Switches(Switches::Ftrace(false)), ""),
+            (hook(TWO, HookChange::Disable, &[]), ""),
+        ],
+    );
+    let off = hook(ONE, HookChange::Disable, &[]);
+    assert!(!off.is_known(&model));
+    applied_to(model, &[(Operation::Switches(Switches::Ftrace(true)), ""), (off, "")]);
+    let model = Model::new(Facts { known, ipmodify_saves: true, ..Facts::default() });
+    let on = (made(TWO, Way::Ipmodify, Flag::None), "");
+    let model = applied_to(model, &[on, (Operation::Switches(Switches::Ftrace(false)), "")]);
+    assert!(!hook(TWO, HookChange::Disable, &[]).is_known(&model));
+}
+
+#[test]
 fn commands_are_refused_twice_and_count_what_they_change() {
     let model = applied(&[
         (command(None, Function::Read, Action::Off, Some(1)), ""),
