@@ -141,7 +141,7 @@ impl Explore {
                     format!(", {lines} lines, {branches} branches, {corpus} sequences in the corpus")
                 });
                 task.note(format!(
-                    "{each:.1} a second, {pairs} pairs of a state and an operation{reached}, {findings} found"
+                    "{each:.1} a second, {findings} found{reached}, {pairs} pairs of a state and an operation"
                 ));
             }
             Told::Failed(reason) => {
