@@ -102,6 +102,7 @@ int hook_direct_unregister(struct hook *hook);
 
 /* redirect.c */
 bool redirect_known(const char *symbol);
+bool redirect_is_original(unsigned long ip);
 unsigned long redirect_to(struct hook *hook, unsigned long ip);
 bool redirect_is_vfs_write(unsigned long ip);
 void redirect_init(void);

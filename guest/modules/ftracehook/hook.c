@@ -100,8 +100,7 @@ static void hit(struct hook *hook, unsigned long ip, unsigned long parent_ip,
 	int i;
 
 	/* A wrapper's call of the original must not be redirected. */
-	if (hook->line.action == HOOK_REDIRECT &&
-	    within_module(parent_ip, THIS_MODULE))
+	if (hook->line.action == HOOK_REDIRECT && redirect_is_original(ip))
 		return;
 	for (i = 0; i < HOOK_ARGUMENTS; i++)
 		x[i] = hook_argument(regs, i);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Wrappers with the prototypes of the functions that they replace. Each calls
- * the original, which the callback does not redirect because the call comes
- * from this module, and traces the return value.
+ * the original, which the callback does not redirect again, and traces the
+ * return value.
  */
-#include <linux/atomic.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/uio.h>
 
@@ -29,25 +31,47 @@ enum { VFS_WRITE, VFS_READ, EVENTFD_WRITE, EVENTFD_READ, OPENAT2, CLONE };
 
 static struct target targets[];
 
-/* Wrappers that have not returned yet. */
-static atomic_t in_flight = ATOMIC_INIT(0);
+/* A call of a wrapper that has not returned yet. */
+struct call {
+	struct list_head list;
+	const struct task_struct *task;
+	const struct target *target;
+	/* Whether its call of the original is still to come. */
+	bool pending;
+	/* Whether it holds a reference to the module. */
+	bool held;
+};
+
+static LIST_HEAD(calls);
+static DEFINE_RAW_SPINLOCK(calls_lock);
 
 /*
  * The original may sleep for a long time. The module reference makes rmmod fail
  * until it returns. If the module is already being unloaded, there is no
  * reference to get, and its exit waits instead.
  */
-static bool enter(void)
+static void enter(struct call *call, int index)
 {
-	atomic_inc(&in_flight);
-	return try_module_get(THIS_MODULE);
+	unsigned long irq;
+
+	call->task = current;
+	call->target = &targets[index];
+	call->pending = true;
+	raw_spin_lock_irqsave(&calls_lock, irq);
+	list_add(&call->list, &calls);
+	raw_spin_unlock_irqrestore(&calls_lock, irq);
+	call->held = try_module_get(THIS_MODULE);
 }
 
-static void leave(bool held)
+static void leave(struct call *call)
 {
-	if (held)
+	unsigned long irq;
+
+	if (call->held)
 		module_put(THIS_MODULE);
-	atomic_dec(&in_flight);
+	raw_spin_lock_irqsave(&calls_lock, irq);
+	list_del(&call->list);
+	raw_spin_unlock_irqrestore(&calls_lock, irq);
 }
 
 static void trace(int index, const unsigned long *x, long ret, const void *op)
@@ -66,13 +90,14 @@ static ssize_t do_write(int index, struct file *file, const char __user *from,
 	ssize_t (*original)(struct file *file, const char __user *from,
 			    size_t count, loff_t *position);
 	const void *op = file->f_op->write;
-	bool held = enter();
+	struct call call;
 	ssize_t ret;
 
+	enter(&call, index);
 	original = (void *)targets[index].address;
 	ret = original(file, from, count, position);
 	trace(index, x, ret, op);
-	leave(held);
+	leave(&call);
 	return ret;
 }
 
@@ -96,13 +121,14 @@ static ssize_t wrap_vfs_read(struct file *file, char __user *to, size_t count,
 	ssize_t (*original)(struct file *file, char __user *to, size_t count,
 			    loff_t *position);
 	const void *op = file->f_op->read;
-	bool held = enter();
+	struct call call;
 	ssize_t ret;
 
+	enter(&call, VFS_READ);
 	original = (void *)targets[VFS_READ].address;
 	ret = original(file, to, count, position);
 	trace(VFS_READ, x, ret, op);
-	leave(held);
+	leave(&call);
 	return ret;
 }
 
@@ -112,13 +138,14 @@ static ssize_t wrap_eventfd_read(struct kiocb *iocb, struct iov_iter *to)
 				    0, 0 };
 	ssize_t (*original)(struct kiocb *iocb, struct iov_iter *to);
 	const void *op = iocb->ki_filp->f_op->read_iter;
-	bool held = enter();
+	struct call call;
 	ssize_t ret;
 
+	enter(&call, EVENTFD_READ);
 	original = (void *)targets[EVENTFD_READ].address;
 	ret = original(iocb, to);
 	trace(EVENTFD_READ, x, ret, op);
-	leave(held);
+	leave(&call);
 	return ret;
 }
 
@@ -128,14 +155,15 @@ static long wrap_do_sys_openat2(int dfd, const char __user *name,
 	const unsigned long x[] = { dfd, (unsigned long)name,
 				    (unsigned long)how, 0 };
 	long (*original)(int dfd, const char __user *name, struct open_how *how);
-	bool held = enter();
+	struct call call;
 	long ret;
 
+	enter(&call, OPENAT2);
 	original = (void *)targets[OPENAT2].address;
 	ret = original(dfd, name, how);
 	/* 7.2 returns an int, which leaves the upper half undefined. */
 	trace(OPENAT2, x, (int)ret, NULL);
-	leave(held);
+	leave(&call);
 	return ret;
 }
 
@@ -143,13 +171,14 @@ static pid_t wrap_kernel_clone(struct kernel_clone_args *args)
 {
 	const unsigned long x[] = { (unsigned long)args, 0, 0, 0 };
 	pid_t (*original)(struct kernel_clone_args *args);
-	bool held = enter();
+	struct call call;
 	pid_t ret;
 
+	enter(&call, CLONE);
 	original = (void *)targets[CLONE].address;
 	ret = original(args);
 	trace(CLONE, x, ret, NULL);
-	leave(held);
+	leave(&call);
 	return ret;
 }
 
@@ -177,6 +206,30 @@ bool redirect_known(const char *symbol)
 			return targets[i].address;
 	}
 	return false;
+}
+
+/*
+ * Returns whether a call at "ip" is that of the original by its wrapper; called
+ * from the callback. The caller does not tell: a kretprobe at the function has
+ * put the address of its trampoline there.
+ */
+bool redirect_is_original(unsigned long ip)
+{
+	struct call *call;
+	bool is = false;
+	unsigned long irq;
+
+	raw_spin_lock_irqsave(&calls_lock, irq);
+	list_for_each_entry(call, &calls, list) {
+		if (call->pending && call->task == current &&
+		    contains(call->target, ip)) {
+			call->pending = false;
+			is = true;
+			break;
+		}
+	}
+	raw_spin_unlock_irqrestore(&calls_lock, irq);
+	return is;
 }
 
 /* Returns the wrapper for a call at "ip", or 0; called from the callback. */
@@ -215,7 +268,7 @@ void redirect_init(void)
 /* Waits for the last wrapper to return; nothing may be redirected any more. */
 void redirect_exit(void)
 {
-	while (atomic_read(&in_flight))
+	while (!list_empty(&calls))
 		msleep(20);
 	/* It may have been preempted just before its return. */
 	synchronize_rcu_tasks();
