@@ -136,15 +136,21 @@ fn expectations(model: &Model, operations: &[Operation]) -> String {
     for (tracer, function) in
         BTreeSet::from_iter(tracers).into_iter().flat_map(|tracer| functions().map(move |to| (tracer, to)))
     {
-        let count = model.traced.get(&(tracer, function)).copied().unwrap_or_default();
+        let [outer, inner] = model.traced.get(&(tracer, function)).copied().unwrap_or_default();
         let symbol = function.symbol();
-        // None of them calls another.
-        let is_it = match tracer {
-            Tracer::Graph => format!(r#"sym(func) == "{symbol}" && depth == 0"#),
-            _ => format!(r#"sym(ip) == "{symbol}""#),
+        // None of them calls another, but the wrapper of one calls it.
+        let calls = match tracer {
+            Tracer::Graph => {
+                let at = |depth| format!(r#"sym(func) == "{symbol}" && depth == {depth}"#);
+                vec![(at(0), outer), (at(1), inner)]
+            }
+            _ => vec![(format!(r#"sym(ip) == "{symbol}""#), outer + inner)],
         };
         for event in tracer.events() {
-            let _ = writeln!(text, "  - {{ count: {{ event: {event}, where: '{is_it}', is: {count} }} }}");
+            for (is_it, count) in &calls {
+                let _ =
+                    writeln!(text, "  - {{ count: {{ event: {event}, where: '{is_it}', is: {count} }} }}");
+            }
         }
     }
     let _ = writeln!(text, "  - {{ count: {{ event: kernel_stack, is: {} }} }}", *model.stacked);

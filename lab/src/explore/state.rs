@@ -220,8 +220,10 @@ pub(super) struct Model {
     /// The events in the whole trace of the top level, at each moment at which something may be recorded. In which
     /// order those of one moment come depends on the kernel.
     pub(super) moments: Aside<Vec<BTreeSet<Event>>>,
-    /// The calls in the whole trace of the top level, by what recorded them.
-    pub(super) traced: Aside<BTreeMap<(Tracer, Function), u64>>,
+    /// The calls in the whole trace of the top level, by what recorded them, and those by wrappers.
+    pub(super) traced: Aside<BTreeMap<(Tracer, Function), [u64; 2]>>,
+    /// Whether a wrapper is calling.
+    pub(super) is_wrapped: Aside<bool>,
     /// The stacks in the whole trace of the top level.
     pub(super) stacked: Aside<u64>,
 }
@@ -248,6 +250,7 @@ impl Model {
             recorded: Aside(own.into_iter().map(|event| (event, Vec::new())).collect()),
             moments: Aside::default(),
             traced: Aside::default(),
+            is_wrapped: Aside::default(),
             stacked: Aside::default(),
         }
     }
@@ -290,7 +293,10 @@ impl Model {
     /// Returns the number of records in the whole trace of the top level.
     pub(super) fn records(&self) -> u64 {
         let of_events: usize = self.recorded.values().map(Vec::len).sum();
-        let of_calls = self.traced.iter().map(|((tracer, _), calls)| tracer.events().len() as u64 * calls);
+        let of_calls = self.traced.iter().map(|((tracer, _), [outer, inner])| {
+            let each = tracer.events().len() as u64;
+            each * (outer + inner)
+        });
         of_events as u64 + of_calls.sum::<u64>() + *self.stacked
     }
 

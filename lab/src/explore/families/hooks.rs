@@ -16,6 +16,10 @@ pub(in crate::explore) enum Way {
     Callback,
     /// It is called back, and may change the instruction pointer.
     Ipmodify,
+    /// It has a wrapper called instead, which calls them.
+    Redirect,
+    /// It makes them return [`RETURNED`] at once.
+    Return,
     /// They call a trampoline of its.
     Direct,
 }
@@ -25,7 +29,28 @@ impl Way {
     fn excludes(self, other: Way) -> bool {
         self != Way::Callback && other != Way::Callback
     }
+
+    /// Returns whether its ftrace_ops has IPMODIFY.
+    fn modifies(self) -> bool {
+        matches!(self, Way::Ipmodify | Way::Redirect | Way::Return)
+    }
+
+    /// Returns what a hook may be made with that acts in this way; nothing if there is no choice.
+    fn flags(self) -> &'static [Flag] {
+        match self {
+            Way::Callback | Way::Ipmodify => &Flag::ALL,
+            // They have an action of their own.
+            Way::Redirect | Way::Return => &Flag::ALL[..5],
+            Way::Direct => &[],
+        }
+    }
 }
+
+/// The functions that a hook may make return at once: without [`Function::Write`], there would be nothing to read.
+const RETURNING: [Function; 2] = [Function::Read, Function::Show];
+
+/// What they then return: what the calls of the workload return otherwise, too.
+const RETURNED: u64 = 8;
 
 /// What is done to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,9 +72,12 @@ pub(in crate::explore) enum HookChange {
 }
 
 impl HookChange {
-    /// Returns whether it makes an ftrace_ops with flags of choice.
-    fn has_flags(self) -> bool {
-        matches!(self, HookChange::Add(Way::Callback | Way::Ipmodify))
+    /// Returns what it may make an ftrace_ops with; nothing if there is no choice.
+    fn flags(self) -> &'static [Flag] {
+        match self {
+            HookChange::Add(way) => way.flags(),
+            _ => &[],
+        }
     }
 }
 
@@ -92,15 +120,18 @@ pub(in crate::explore) enum Flag {
     Permanent,
     /// It changes an argument that its functions do not have.
     Argument,
+    /// It calls a function that nobody traces.
+    Recurse,
 }
 
 impl Flag {
-    const ALL: [Flag; 6] =
-        [Flag::None, Flag::Recursion, Flag::Rcu, Flag::Regs, Flag::Permanent, Flag::Argument];
+    /// Those of ftrace_ops first.
+    const ALL: [Flag; 7] =
+        [Flag::None, Flag::Recursion, Flag::Rcu, Flag::Regs, Flag::Permanent, Flag::Argument, Flag::Recurse];
 
     fn name(self) -> Option<&'static str> {
         match self {
-            Flag::None | Flag::Argument => None,
+            Flag::None | Flag::Argument | Flag::Recurse => None,
             Flag::Recursion => Some("recursion"),
             Flag::Rcu => Some("rcu"),
             Flag::Regs => Some("save_regs_if_supported"),
@@ -128,6 +159,7 @@ impl Family for Hooks {
             HookChange::Add(Way::Ipmodify),
             HookChange::AddUnset,
             HookChange::Add(if draw.model.facts.direct { Way::Direct } else { Way::Callback }),
+            HookChange::Add(draw.one(&[Way::Redirect, Way::Return])),
             HookChange::Remove,
             HookChange::Widen,
             HookChange::Narrow,
@@ -137,6 +169,7 @@ impl Family for Hooks {
         let change = draw.one(&changes);
         let functions = match change {
             HookChange::Add(Way::Ipmodify) if draw.rarely(8) => Vec::new(),
+            HookChange::Add(Way::Return) => vec![draw.one(&RETURNING)],
             HookChange::Add(_) if draw.random.bool() => FUNCTIONS.to_vec(),
             HookChange::Add(_) | HookChange::Widen | HookChange::Narrow => vec![draw.function()],
             _ => Vec::new(),
@@ -148,13 +181,14 @@ impl Family for Hooks {
             1 if is_named && draw.model.facts.hooks_by_address => By::Address,
             _ => By::Name,
         };
-        let flag = if change.has_flags() && draw.random.bool() { draw.one(&Flag::ALL) } else { Flag::None };
+        let flags = change.flags();
+        let flag = if !flags.is_empty() && draw.random.bool() { draw.one(flags) } else { Flag::None };
         Hooks(name, change, functions, (by, flag))
     }
 
     /// An ftrace_ops with an empty filter would trace all functions.
     fn knows(&self, model: &Model) -> bool {
-        let Hooks(name, change, functions, _) = self;
+        let Hooks(name, change, functions, (by, _)) = self;
         let saves_registers = model.hooks.get(name).is_some_and(|hook| hook.saves_registers);
         if model.facts.known.off_filter && model.ftrace_off && saves_registers {
             return false;
@@ -163,7 +197,16 @@ impl Family for Hooks {
             return false;
         }
         let way = model.hooks.get(name).map(|hook| hook.way);
-        let is_extended = model.facts.known.ipmodify_direct && way == Some(Way::Ipmodify);
+        let is_extended = model.facts.known.ipmodify_direct && way.is_some_and(Way::modifies);
+        let acts = if let HookChange::Add(way) = change { Some(*way) } else { way };
+        match (acts, change) {
+            (Some(Way::Return), HookChange::Widen) if functions.contains(&Function::Write) => return false,
+            // A miss: there is no wrapper of it.
+            (Some(Way::Redirect), _) if *by == By::Address && functions.contains(&Function::Show) => {
+                return false;
+            }
+            _ => {}
+        }
         match change {
             // The functions of a direct call are fixed.
             HookChange::Widen | HookChange::Narrow if way == Some(Way::Direct) => false,
@@ -181,9 +224,13 @@ impl Family for Hooks {
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
-        let Hooks(name, change, functions, (_, flag)) = self;
+        let Hooks(name, change, functions, (by, flag)) = self;
+        // Wrappers are of functions with certain names.
+        let has_wrappers = functions.is_empty()
+            || *by == By::Address
+            || *by == By::Name && !functions.contains(&Function::Show);
         let functions: BTreeSet<Function> = functions.iter().copied().collect();
-        let has_flags = change.has_flags();
+        let has_flags = !change.flags().is_empty();
         let change = match change {
             // It would be on all functions.
             HookChange::AddUnset => &HookChange::Add(Way::Ipmodify),
@@ -195,7 +242,10 @@ impl Family for Hooks {
             }
             let permanent = has_flags && *flag == Flag::Permanent;
             let is_asked = has_flags && *flag == Flag::Regs;
-            let saves_registers = is_asked || way == Way::Ipmodify && model.facts.ipmodify_saves;
+            let saves_registers = is_asked || way.modifies() && model.facts.ipmodify_saves;
+            if way == Way::Redirect && !has_wrappers {
+                return Err("EINVAL");
+            }
             if permanent && model.ftrace_off {
                 return Err("EBUSY");
             }
@@ -211,6 +261,9 @@ impl Family for Hooks {
             return Ok(());
         }
         let hook = model.hooks.get(name).ok_or("ENOENT")?.clone();
+        if hook.way == Way::Redirect && !has_wrappers {
+            return Err("EINVAL");
+        }
         let wanted = match change {
             HookChange::Widen => hook.functions.union(&functions).copied().collect(),
             HookChange::Narrow => hook.functions.difference(&functions).copied().collect(),
@@ -247,12 +300,18 @@ impl Family for Hooks {
                 if functions.is_empty() { String::new() } else { format!(" symbol={}", listed("")) };
             let flags = Vec::from_iter(ipmodify.into_iter().chain(flag.name())).join(",");
             let flags = if flags.is_empty() { flags } else { format!(" flags={flags}") };
-            let argument = if *flag == Flag::Argument { " arg7=1" } else { "" };
-            format!("+{name}{symbols}{flags}{argument}")
+            let action = match flag {
+                Flag::Argument => " arg7=1",
+                Flag::Recurse => " action=recurse",
+                _ => "",
+            };
+            format!("+{name}{symbols}{flags}{action}")
         };
         let command = match change {
             HookChange::Add(Way::Callback) => made(None),
             HookChange::Add(Way::Ipmodify) => made(Some("ipmodify")),
+            HookChange::Add(Way::Redirect) => format!("{} action=redirect", made(None)),
+            HookChange::Add(Way::Return) => format!("{} return={RETURNED}", made(None)),
             HookChange::Add(Way::Direct) => format!("+{name} symbol={} action=direct", listed("")),
             HookChange::AddUnset => format!("+{name} flags=ipmodify filters=unset"),
             HookChange::Remove => format!("-{name}"),
@@ -289,6 +348,24 @@ impl Model {
         let mut hooks = others.map(|(_, hook)| hook).filter(|hook| hook.registered);
         hooks.any(|hook| hook.way.excludes(way) && !hook.functions.is_disjoint(functions))
             || way.excludes(Way::Ipmodify) && functions.iter().any(|function| self.is_livepatched(*function))
+    }
+
+    /// Returns whether a hook acts in this way when a function is called.
+    pub(super) fn acts(&self, way: Way, function: Function) -> bool {
+        let mut hooks = self.hooks.values().filter(|hook| hook.registered && hook.way == way);
+        !self.ftrace_off && hooks.any(|hook| hook.functions.contains(&function))
+    }
+
+    /// Adds a call to the hits of hooks. A hook that redirects it does not see the wrapper's.
+    pub(super) fn hit_hooks(&mut self, function: Function) {
+        if self.ftrace_off {
+            return;
+        }
+        let redirects = self.acts(Way::Redirect, function);
+        for hook in self.hooks.values_mut().filter(|hook| hook.registered) {
+            let calls = if redirects && hook.way != Way::Redirect { 2 } else { 1 };
+            *hook.hits += if hook.functions.contains(&function) { calls } else { 0 };
+        }
     }
 
     /// Returns whether one of the functions has a direct call.

@@ -1,6 +1,6 @@
 //! Static keys switched, while the module that has sites of them is loaded and unloaded.
 
-use super::Family;
+use super::{Family, hooks::Way};
 use crate::explore::{
     draw::Draw,
     names::{Function, MODULE, switch, write},
@@ -77,7 +77,7 @@ impl Family for KeyChange {
             }
             KeyChange::Count(on) => keys.loaded && (on || keys.counted > 0) && keys.counted < 3,
             KeyChange::Enable(_) => keys.loaded,
-            KeyChange::Show => keys.loaded && model.knows_order(),
+            KeyChange::Show => keys.loaded && model.knows_order() && model.knows_return(Function::Show),
             KeyChange::Trace(_) => true,
         }
     }
@@ -99,8 +99,7 @@ impl Family for KeyChange {
             KeyChange::Enable(on) => keys.inverted = !on,
             KeyChange::Trace(on) => keys.traced = on,
             KeyChange::Show => {
-                model.enter(Function::Show, 0);
-                model.leave(Function::Show);
+                model.call(Function::Show, 0);
             }
         }
         Ok(())
@@ -111,7 +110,8 @@ impl Family for KeyChange {
             KeyChange::Load(true) => format!("load: {MODULE}"),
             KeyChange::Load(false) => format!("unload: {MODULE}"),
             KeyChange::Show => {
-                let text = match model.is_livepatched(Function::Show) {
+                let returns = model.acts(Way::Return, Function::Show);
+                let text = match returns || model.is_livepatched(Function::Show) {
                     true => "{ equal: \"\" }".to_owned(),
                     false => format!("\"counted {}\\n\"", u8::from(model.keys.counted > 0)),
                 };

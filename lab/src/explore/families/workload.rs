@@ -4,6 +4,7 @@ use super::{
     Family,
     commands::Command,
     functions::Tracer,
+    hooks::Way,
     livepatches,
     triggers::{Action, Spec},
 };
@@ -30,7 +31,7 @@ impl Family for Workload {
     }
 
     fn knows(&self, model: &Model) -> bool {
-        model.knows_order()
+        model.knows_order() && model.knows_return(Function::Read)
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
@@ -43,18 +44,22 @@ impl Family for Workload {
         model.event_everywhere(Event::Syscall, 0);
         model.leave(Function::Open);
         for value in WRITTEN {
-            model.enter(Function::Write, value);
-            model.leave(Function::Write);
+            model.call(Function::Write, value);
         }
-        model.enter(Function::Read, 0);
-        model.leave(Function::Read);
+        model.call(Function::Read, 0);
         model.leave(Function::Main);
         Ok(())
     }
 
     fn step(&self, model: &Model) -> String {
-        let written = WRITTEN.iter().sum();
-        let read: u64 = if model.is_livepatched(Function::Read) { livepatches::VALUE } else { written };
+        let read: u64 = if model.is_livepatched(Function::Read) {
+            livepatches::VALUE
+        } else if model.acts(Way::Return, Function::Read) {
+            // Nothing is read over what was written.
+            WRITTEN[2]
+        } else {
+            WRITTEN.iter().sum()
+        };
         format!("workload: {WORKLOAD}, stdout: {{ ends_with: read {read} }}")
     }
 
@@ -98,6 +103,17 @@ impl Model {
         !(is_ordered && (self.has_graph() || self.lines.iter().any(|line| line.probe.kind.is_fprobe())))
     }
 
+    /// Returns whether it is known where a function returns to. One that a hook makes return at once returns to its
+    /// caller if the hook is called before what replaces the return address.
+    pub(super) fn knows_return(&self, function: Function) -> bool {
+        let is_graphed = |at: &Tracing| at.tracer == Tracer::Graph && at.filter.contains(&function);
+        let at_return = |line: &Line| {
+            (line.probe.kind, line.probe.function) == (Kind::Fexit, function) && self.is_armed(line.event)
+        };
+        !(self.acts(Way::Return, function)
+            && (self.tracing.values().any(is_graphed) || self.lines.iter().any(at_return)))
+    }
+
     /// Returns whether the kernel has a function.
     pub(super) fn has(&self, function: Function) -> bool {
         function != Function::Show || self.keys.is_loaded()
@@ -133,7 +149,20 @@ impl Model {
         self.moments.push(BTreeSet::new());
     }
 
-    /// A call: kprobes, ftrace_ops, fprobes, and probes of tracepoints, each the last one first.
+    /// A call of a function of the kernel, with the wrapper's if it is redirected.
+    pub(super) fn call(&mut self, function: Function, written: u64) {
+        self.hit_hooks(function);
+        self.enter(function, written);
+        if self.acts(Way::Redirect, function) {
+            *self.is_wrapped = true;
+            self.enter(function, written);
+            self.leave(function);
+            *self.is_wrapped = false;
+        }
+        self.leave(function);
+    }
+
+    /// The entry: kprobes, ftrace_ops, fprobes, and probes of tracepoints, each the last one first.
     pub(super) fn enter(&mut self, function: Function, written: u64) {
         self.moment();
         if function.is_user() {
@@ -142,9 +171,6 @@ impl Model {
         self.hit_all(Kind::Kprobe, function, written);
         if self.ftrace_off {
             return;
-        }
-        for hook in self.hooks.values_mut().filter(|hook| hook.registered) {
-            *hook.hits += u64::from(hook.functions.contains(&function));
         }
         for user in self.order.clone() {
             match user {
@@ -282,7 +308,7 @@ impl Model {
         let Some(at) = self.tracing.get_mut(&place).filter(|at| at.buffer.records) else { return };
         *at.buffer.entries += tracer.events().len() as u64;
         if place.is_none() {
-            *self.traced.entry((tracer, function)).or_default() += 1;
+            self.traced.entry((tracer, function)).or_default()[usize::from(*self.is_wrapped)] += 1;
         }
     }
 

@@ -14,6 +14,11 @@ use crate::explore::{
     state::{Aside, Model},
 };
 
+/// A new hook of a function.
+fn made(name: Named, way: Way, function: Function, (by, flag): (By, Flag)) -> Operation {
+    Operation::Hooks(Hooks(name, HookChange::Add(way), vec![function], (by, flag)))
+}
+
 #[test]
 fn of_two_ipmodify_hooks_of_a_function_the_second_is_refused() {
     let add = HookChange::Add(Way::Ipmodify);
@@ -51,10 +56,7 @@ fn a_function_has_one_direct_call_and_none_beside_ipmodify() {
 
 #[test]
 fn a_permanent_hook_keeps_ftrace_on() {
-    let made = |flag| {
-        let hooks = Hooks(ONE, HookChange::Add(Way::Callback), vec![Function::Write], (By::Address, flag));
-        Operation::Hooks(hooks)
-    };
+    let made = |flag| made(ONE, Way::Callback, Function::Write, (By::Address, flag));
     let off = || Operation::Switches(Switches::Ftrace(false));
     let model = applied(&[(made(Flag::Permanent), ""), (off(), "EBUSY")]);
     let model = applied_to(model, &[(hook(ONE, HookChange::Disable, &[]), ""), (off(), "")]);
@@ -65,10 +67,70 @@ fn a_permanent_hook_keeps_ftrace_on() {
 }
 
 #[test]
+fn a_redirected_call_is_seen_again_by_all_but_its_hook() {
+    let redirect = |name, function, by| made(name, Way::Redirect, function, (by, Flag::None));
+    let three = Named { number: 2, ..ONE };
+    let model = applied(&[
+        (Operation::Keys(KeyChange::Load(true)), ""),
+        (redirect(ONE, Function::Show, By::Name), "EINVAL"),
+        (redirect(ONE, Function::Write, By::Glob), "EINVAL"),
+        (redirect(ONE, Function::Write, By::Name), ""),
+        (redirect(TWO, Function::Write, By::Address), "EBUSY"),
+        (hook(ONE, HookChange::Widen, &[Function::Show]), "EINVAL"),
+        (redirect(TWO, Function::Read, By::Address), ""),
+        (hook(TWO, HookChange::Disable, &[]), ""),
+        (hook(three, HookChange::Add(Way::Callback), &[Function::Write, Function::Read]), ""),
+        (define(EVENT, Kind::Kretprobe, Function::Write, Arguments::Own), ""),
+        (enable(None, EVENT, true), ""),
+        (WORK, ""),
+    ]);
+    assert!(!redirect(ONE, Function::Show, By::Address).is_known(&model));
+    assert_eq!([ONE, TWO, three].map(|name| *model.hooks[&name].hits), [3, 0, 7]);
+    assert_eq!(model.recorded[&EVENT], [Some(8); 6]);
+    let traced = applied_to(
+        model.clone(),
+        &[
+            (Operation::Functions(Functions::Filter(None, Function::Write, true)), ""),
+            (Operation::Functions(Functions::Trace(None, Tracer::Graph)), ""),
+            (WORK, ""),
+        ],
+    );
+    assert_eq!((traced.traced[&(Tracer::Graph, Function::Write)], *traced.stacked), ([3, 3], 0));
+    assert_eq!(traced.records(), 12 + 12);
+    let off = (Operation::Switches(Switches::Ftrace(false)), "");
+    let model = applied_to(model, &[off, (WORK, "")]);
+    assert_eq!((*model.hooks[&ONE].hits, model.recorded[&EVENT].len()), (3, 9));
+    let [step] = redirect(ONE, Function::Write, By::Name).steps(&model).try_into().unwrap();
+    assert_eq!(step, r#"hook: "+x0_0 symbol=eventfd_write action=redirect""#);
+}
+
+#[test]
+fn a_function_that_returns_at_once_does_nothing_and_passes_a_graph_tracer_by() {
+    let returns = made(ONE, Way::Return, Function::Read, (By::Name, Flag::Recursion));
+    let functions = Operation::Functions;
+    let filter = functions(Functions::Filter(None, Function::Read, true));
+    let trace = |tracer| functions(Functions::Trace(None, tracer));
+    let model = applied(&[
+        (returns, ""),
+        (define(EVENT, Kind::Kretprobe, Function::Read, Arguments::Own), ""),
+        (enable(None, EVENT, true), ""),
+        (WORK, ""),
+        (filter, ""),
+        (trace(Tracer::Function), ""),
+    ]);
+    let read = |model: &Model| WORK.steps(model).pop().unwrap_or_default();
+    assert!(read(&model).ends_with("read 4 }"), "{}", read(&model));
+    assert_eq!((*model.hooks[&ONE].hits, &model.recorded[&EVENT][..]), (1, &[Some(8)][..]));
+    assert!(WORK.is_known(&model));
+    let graph = applied_to(model, &[(trace(Tracer::Graph), "")]);
+    assert!(!WORK.is_known(&graph));
+    let model = applied_to(graph, &[(Operation::Switches(Switches::Ftrace(false)), "")]);
+    assert!(read(&model).ends_with("read 7 }"), "{}", read(&model));
+}
+
+#[test]
 fn a_hook_that_saves_registers_is_left_alone_while_ftrace_is_off() {
-    let made = |name, way, flag| {
-        Operation::Hooks(Hooks(name, HookChange::Add(way), vec![Function::Write], (By::Name, flag)))
-    };
+    let made = |name, way, flag| made(name, way, Function::Write, (By::Name, flag));
     let known = Known { off_filter: true, ..Known::default() };
     let model = applied_to(
         Model::new(Facts { known, ..Facts::default() }),
@@ -146,7 +208,7 @@ fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
             (WORK, ""),
         ],
     );
-    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (3, 8));
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), ([3, 0], 8));
     assert_eq!(model.records(), 6);
     // The filters are those of all places.
     let model = applied_to(
@@ -162,7 +224,7 @@ fn the_graph_tracer_records_calls_and_returns_that_its_filters_pass() {
             (WORK, ""),
         ],
     );
-    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), (6, 16));
+    assert_eq!((model.traced[&(Tracer::Graph, Function::Write)], entries(&model, ONE)), ([6, 0], 16));
     let other =
         applied(&[(make(ONE), ""), (filter(Some(ONE), Function::Read), ""), (trace(Some(ONE)), "EINVAL")]);
     assert_eq!(other.tracing[&Some(ONE)].tracer, Tracer::Nop);
