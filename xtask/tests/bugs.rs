@@ -42,6 +42,10 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
         (("bugs/fprobe-graph", AFFECTED), Unsupported),
         (("bugs/fprobe-graph", FIXED), Unsupported),
         // Neither can make allocations fail.
+        (("bugs/event-directory-no-memory", AFFECTED), Unsupported),
+        (("bugs/event-directory-no-memory", FIXED), Unsupported),
+        (("bugs/filter-no-memory", AFFECTED), Unsupported),
+        (("bugs/filter-no-memory", FIXED), Unsupported),
         (("bugs/names-unregistered", AFFECTED), Unsupported),
         (("bugs/names-unregistered", FIXED), Unsupported),
         (("bugs/uprobe-file-offset", AFFECTED), KnownBug),

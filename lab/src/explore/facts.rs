@@ -56,6 +56,10 @@ pub(super) struct Known {
     pub(super) filter_reverted: bool,
     /// The kernel warns after it could not register what records the names of tasks (`bugs/names-unregistered`).
     pub(super) names_unregistered: bool,
+    /// A filter of functions that there is no memory for is lost without an error (`bugs/filter-no-memory`).
+    pub(super) filter_no_memory: bool,
+    /// An event probe that there is no memory for the files of has none (`bugs/event-directory-no-memory`).
+    pub(super) directory_no_memory: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
     pub(super) trigger_release: bool,
     /// A buffer that cannot be resized is ENOMEM, whatever the reason: before 6.12 at the latest.
@@ -204,6 +208,8 @@ fn known(kernel: &Kernel) -> Known {
         ipmodify_unset: has("bugs/ipmodify-unset"),
         filter_reverted: has("bugs/filter-reverted"),
         names_unregistered: has("bugs/names-unregistered"),
+        filter_no_memory: has("bugs/filter-no-memory"),
+        directory_no_memory: has("bugs/event-directory-no-memory"),
         trigger_release: has("bugs/trigger-release"),
         resize_errno: !is_since(kernel, "6.12"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),

@@ -22,6 +22,9 @@ pub(super) struct Script {
 /// The files that may have the names of tasks recorded: they arm an event, or select a tracer.
 const NAMES_RECORDED: [&str; 4] = ["/enable", "/trigger", "set_ftrace_filter", "current_tracer"];
 
+/// The files whose text takes effect when they are closed.
+const FILTERS: [&str; 3] = ["set_ftrace_filter", "set_graph_function", "set_graph_notrace"];
+
 /// Steps that find memory to which nothing refers. The kernel reports what is older than 5 s, and was the same in two
 /// scans. The last one prints the functions that allocated the first of it.
 const LEAKS: [&str; 4] = [
@@ -95,12 +98,14 @@ fn is_worth(step: &str, facts: Facts, is_last: bool) -> bool {
 }
 
 /// Returns the step that does what one that writes does, with each of the kernel's allocations failing in turn.
-/// Whatever failed must leave nothing behind. `None` if it does not write, or may have the names of tasks recorded
-/// on a kernel that is known to warn then.
+/// Whatever failed must leave nothing behind. `None` if it does not write, or the kernel is known to do otherwise.
 fn failing(step: &str, errno: Option<Errno>, known: Known) -> Option<String> {
     let Write { write, text, append, .. } = serde_yaml::from_str(&format!("{{ {step} }}")).ok()?;
     let is_to = |file: &&str| write.as_str().ends_with(file);
-    if known.names_unregistered && NAMES_RECORDED.iter().any(is_to) {
+    if known.names_unregistered && NAMES_RECORDED.iter().any(is_to)
+        || known.filter_no_memory && FILTERS.iter().any(is_to)
+        || known.directory_no_memory && text.starts_with("e:")
+    {
         return None;
     }
     let append = if append { "--append " } else { "" };
@@ -176,7 +181,7 @@ mod tests {
     use crate::{
         explore::{
             choose::{Chooser, kept},
-            names::Sequence,
+            names::{Sequence, write},
         },
         scenario::{Scenario, Step},
     };
@@ -239,5 +244,19 @@ mod tests {
             }
         }
         assert!(shown > 80, "{shown}");
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_undo_is_done_with_memory() {
+        let is_tried =
+            |file: &str, text: &str, known| failing(&write(file, text, true), None, known).is_some();
+        let known = Known { filter_no_memory: true, directory_no_memory: true, ..Known::default() };
+        let [filter, probe] = [("set_graph_notrace", "vfs_read"), ("dynamic_events", "e:x0/e0 syscalls.x")];
+        for (file, text) in [filter, probe] {
+            assert!(is_tried(file, text, Known::default()));
+            assert!(!is_tried(file, text, known));
+        }
+        assert!(is_tried("dynamic_events", "p:x0/e0 vfs_read", known));
+        assert!(is_tried("trace_clock", "global", known));
     }
 }
