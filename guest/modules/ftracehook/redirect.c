@@ -48,9 +48,9 @@ static DEFINE_RAW_SPINLOCK(calls_lock);
 /*
  * The original may sleep for a long time. The module reference makes rmmod fail
  * until it returns. If the module is already being unloaded, there is no
- * reference to get, and its exit waits instead.
+ * reference to get, and its exit waits instead. Returns the original.
  */
-static void enter(struct call *call, int index)
+static void *enter(struct call *call, int index)
 {
 	unsigned long irq;
 
@@ -61,6 +61,7 @@ static void enter(struct call *call, int index)
 	list_add(&call->list, &calls);
 	raw_spin_unlock_irqrestore(&calls_lock, irq);
 	call->held = try_module_get(THIS_MODULE);
+	return (void *)call->target->address;
 }
 
 static void leave(struct call *call)
@@ -74,12 +75,12 @@ static void leave(struct call *call)
 	raw_spin_unlock_irqrestore(&calls_lock, irq);
 }
 
-static void trace(int index, const unsigned long *x, long ret, const void *op)
+static void trace(const struct call *call, const unsigned long *x, long ret,
+		  const void *op)
 {
-	const struct target *target = &targets[index];
-	const struct hook *hook = READ_ONCE(target->hook);
+	const struct hook *hook = READ_ONCE(call->target->hook);
 
-	hook_trace_redirect(hook, target->address, x, ret, op);
+	hook_trace_redirect(hook, call->target->address, x, ret, op);
 }
 
 static ssize_t do_write(int index, struct file *file, const char __user *from,
@@ -93,10 +94,9 @@ static ssize_t do_write(int index, struct file *file, const char __user *from,
 	struct call call;
 	ssize_t ret;
 
-	enter(&call, index);
-	original = (void *)targets[index].address;
+	original = enter(&call, index);
 	ret = original(file, from, count, position);
-	trace(index, x, ret, op);
+	trace(&call, x, ret, op);
 	leave(&call);
 	return ret;
 }
@@ -124,10 +124,9 @@ static ssize_t wrap_vfs_read(struct file *file, char __user *to, size_t count,
 	struct call call;
 	ssize_t ret;
 
-	enter(&call, VFS_READ);
-	original = (void *)targets[VFS_READ].address;
+	original = enter(&call, VFS_READ);
 	ret = original(file, to, count, position);
-	trace(VFS_READ, x, ret, op);
+	trace(&call, x, ret, op);
 	leave(&call);
 	return ret;
 }
@@ -141,10 +140,9 @@ static ssize_t wrap_eventfd_read(struct kiocb *iocb, struct iov_iter *to)
 	struct call call;
 	ssize_t ret;
 
-	enter(&call, EVENTFD_READ);
-	original = (void *)targets[EVENTFD_READ].address;
+	original = enter(&call, EVENTFD_READ);
 	ret = original(iocb, to);
-	trace(EVENTFD_READ, x, ret, op);
+	trace(&call, x, ret, op);
 	leave(&call);
 	return ret;
 }
@@ -158,11 +156,10 @@ static long wrap_do_sys_openat2(int dfd, const char __user *name,
 	struct call call;
 	long ret;
 
-	enter(&call, OPENAT2);
-	original = (void *)targets[OPENAT2].address;
+	original = enter(&call, OPENAT2);
 	ret = original(dfd, name, how);
 	/* 7.2 returns an int, which leaves the upper half undefined. */
-	trace(OPENAT2, x, (int)ret, NULL);
+	trace(&call, x, (int)ret, NULL);
 	leave(&call);
 	return ret;
 }
@@ -174,10 +171,9 @@ static pid_t wrap_kernel_clone(struct kernel_clone_args *args)
 	struct call call;
 	pid_t ret;
 
-	enter(&call, CLONE);
-	original = (void *)targets[CLONE].address;
+	original = enter(&call, CLONE);
 	ret = original(args);
-	trace(CLONE, x, ret, NULL);
+	trace(&call, x, ret, NULL);
 	leave(&call);
 	return ret;
 }
@@ -210,8 +206,8 @@ bool redirect_known(const char *symbol)
 
 /*
  * Returns whether a call at "ip" is that of the original by its wrapper; called
- * from the callback. The caller does not tell: a kretprobe at the function has
- * put the address of its trampoline there.
+ * from the callback. The return address does not show it: a kretprobe at the
+ * function has replaced it by that of its trampoline.
  */
 bool redirect_is_original(unsigned long ip)
 {

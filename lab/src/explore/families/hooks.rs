@@ -40,7 +40,7 @@ impl Way {
         match self {
             Way::Callback | Way::Ipmodify => &Flag::ALL,
             // They have an action of their own.
-            Way::Redirect | Way::Return => &Flag::ALL[..5],
+            Way::Redirect | Way::Return => &Flag::OF_FTRACE,
             Way::Direct => &[],
         }
     }
@@ -125,9 +125,11 @@ pub(in crate::explore) enum Flag {
 }
 
 impl Flag {
-    /// Those of ftrace_ops first.
     const ALL: [Flag; 7] =
         [Flag::None, Flag::Recursion, Flag::Rcu, Flag::Regs, Flag::Permanent, Flag::Argument, Flag::Recurse];
+
+    /// Without what is an action of the hook.
+    const OF_FTRACE: [Flag; 5] = [Flag::None, Flag::Recursion, Flag::Rcu, Flag::Regs, Flag::Permanent];
 
     fn name(self) -> Option<&'static str> {
         match self {
