@@ -1,6 +1,7 @@
 //! A guest that panics leaves a vmcore, which these tests read like crash and drgn, with the kernel's
 //! symbols.
 
+#[path = "all/built/mod.rs"]
 mod built;
 
 use built::{Built, built};

@@ -11,7 +11,12 @@ use clap::Args;
 use fs_err as fs;
 use lab::host::prerequisites::Need;
 use serde_json::json;
-use std::{env, path::Path};
+use std::{
+    env,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 use xshell::{Shell, cmd};
 
 /// Fuzz the parsers of untrusted input: guest data, and files from elsewhere
@@ -65,15 +70,8 @@ impl Fuzz {
             return list(TARGETS.map(|(name, _)| name).into_iter().filter(|name| self.wants(name)));
         }
         self.setup.ensure(Need::Test)?;
-        let shell = Shell::new()?;
-        shell.change_dir(root());
-        build(&shell)?;
-        let mut failed = Vec::new();
-        for (name, seeds) in TARGETS {
-            if self.wants(name) && !fuzz(&shell, name, seeds, self.seconds)? {
-                failed.push(name);
-            }
-        }
+        build()?;
+        let failed = self.on_all_cpus()?;
         if failed.is_empty() {
             return Ok(exit::SUCCESS);
         }
@@ -83,6 +81,31 @@ impl Fuzz {
             failed.join(", ")
         );
         Ok(exit::FAILED)
+    }
+
+    /// Runs the targets, one per CPU at a time. Returns those that failed.
+    fn on_all_cpus(&self) -> Result<Vec<&'static str>> {
+        let wanted = Mutex::new(TARGETS.into_iter().filter(|(name, _)| self.wants(name)));
+        let next = || wanted.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            let mut failed = Vec::new();
+            while let Some((name, seeds)) = next() {
+                if !fuzz(name, seeds, self.seconds)? {
+                    failed.push(name);
+                }
+            }
+            Ok(failed)
+        };
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let ends = thread::scope(|scope| {
+            let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(work)).collect();
+            let ends = workers.into_iter().map(|worker| match worker.join() {
+                Ok(end) => end,
+                Err(_) => bail!("a worker panicked"),
+            });
+            ends.collect::<Result<Vec<_>>>()
+        })?;
+        Ok(ends.concat())
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -99,7 +122,9 @@ fn list(targets: impl Iterator<Item = &'static str>) -> Result<u8> {
 }
 
 /// Builds the fuzzer. Without incremental compilation, which would optimize less.
-fn build(shell: &Shell) -> Result<()> {
+fn build() -> Result<()> {
+    let shell = Shell::new()?;
+    shell.change_dir(root());
     cmd!(shell, "cargo build --locked --package xtask --package fuzz --bin fuzz")
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("lab/fuzz/rustc"))
         .env("CARGO_INCREMENTAL", "0")
@@ -108,7 +133,10 @@ fn build(shell: &Shell) -> Result<()> {
 }
 
 /// Runs one target and returns whether no input failed.
-fn fuzz(shell: &Shell, name: &str, seeds: &[&str], seconds: u32) -> Result<bool> {
+fn fuzz(name: &str, seeds: &[&str], seconds: u32) -> Result<bool> {
+    // It has a working directory, so no two threads can share one.
+    let shell = Shell::new()?;
+    shell.change_dir(root());
     let work = root().join("target/fuzz").join(name);
     let (corpus, artifacts) = (work.join("corpus"), work.join("artifacts"));
     for directory in [&corpus, &artifacts] {
@@ -137,7 +165,7 @@ fn fuzz(shell: &Shell, name: &str, seeds: &[&str], seconds: u32) -> Result<bool>
     let stat =
         |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_owned();
     println!(
-        "  {} inputs run, {} kept, peak memory {} MB",
+        "fuzzed {name}: {} inputs run, {} kept, peak memory {} MB",
         stat("stat::number_of_executed_units:"),
         stat("stat::new_units_added:"),
         stat("stat::peak_rss_mb:")

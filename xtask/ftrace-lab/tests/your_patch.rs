@@ -28,7 +28,7 @@ struct User(Repository);
 impl User {
     fn new() -> User {
         let user = User(Repository::of(None));
-        user.0.write("../linux/Makefile", include_str!("../../tests/kernel_commits/Makefile"));
+        user.0.write("../linux/Makefile", include_str!("../../tests/all/kernel_commits/Makefile"));
         let prepare = format!(
             "real=${{FTRACE_LAB_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/ftrace-lab}}\n\
              built=$(dirname \"$(ftrace-lab build 6.12 | sed -n 's/^vmlinux *//p')\")\n\

@@ -1,0 +1,72 @@
+//! `lab explore` on a real kernel: what the model predicts is what the kernel does.
+
+use crate::stage::{ONE_RUN, check, said, scratch, xtask};
+use std::{fs, path::Path};
+
+#[test]
+fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let mut explore = xtask();
+    explore.args(["lab", "explore", "--sequences", "40", "--seed", "1", "--minutes", "20", "--results"]);
+    explore.arg(directory.path());
+    check(&mut explore, 0, &["exploring 6.12 for 20 min with seed 1", "; 0 found"]);
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let finding =
+        Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs/stacktrace-command.yaml");
+    let mut explore = xtask();
+    explore.args(["lab", "explore", "--results"]).arg(directory.path()).arg("--triage").arg(finding);
+    let says = [
+        "Subject: [BUG] tracing: step 9 failed: instances/counted/trace",
+        ": fails in 100 of 100 runs\n",
+        "  echo 'eventfd_read:stacktrace:2' >> instances/counted/set_ftrace_filter\n",
+        "  echo '0' > tracing_on\n",
+        "entries-in-buffer/entries-written: 0/0",
+    ];
+    check(&mut explore, 1, &says);
+}
+
+#[test]
+fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let corpus = directory.path().join("corpus");
+    let explore = |options: &str| {
+        let mut explore = xtask();
+        explore.args(["lab", "explore", "--minutes", "20", "--jobs", "1", "--corpus"]).arg(&corpus);
+        explore.args(options.split(' '));
+        explore.arg("--results").arg(directory.path().join("results"));
+        explore
+    };
+    // All sequences reach new lines, since none ran before.
+    check(&mut explore("--sequences 8 --seed 1 --guided"), 0, &["; 0 found"]);
+    let kept = || corpus.read_dir().unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(kept().len(), 12);
+    // One does nothing but look, which each of the others does, too.
+    let nothing = "[\"Look\"]";
+    // By `sha256sum`.
+    let digest = "87247169e7843160afa15d1cae7c4abb68f7aba52c0d4b73ae34c3bbf6ae6764";
+    fs::write(corpus.join(format!("{digest}.json")), nothing).unwrap();
+    let output = check(
+        &mut explore("--minimize-corpus"),
+        0,
+        &[" of 13 sequences in the corpus: each of the others reached nothing new"],
+    );
+    let kept = kept();
+    assert!(
+        kept.len() > 1 && kept.iter().all(|file| fs::read_to_string(file).unwrap() != nothing),
+        "{kept:?}"
+    );
+    assert!(said(&output).contains(&format!("{} of 13", kept.len())));
+    let found = corpus.join("found/6.12");
+    fs::create_dir_all(&found).unwrap();
+    fs::copy(&kept[0], found.join("explore-0a1b2c3d.json")).unwrap();
+    let says = ["; 0 found", "explore-0a1b2c3d on 6.12  100 of 100"];
+    check(&mut explore("--sequences 8 --seed 1 --again"), 0, &says);
+}

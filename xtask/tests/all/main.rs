@@ -1,0 +1,47 @@
+//! Runs the command line as a user would. One program has all of these tests: each alone would take as long to link
+//! as all together.
+
+mod ahead;
+mod bisect;
+mod bugs;
+mod cache;
+mod clock;
+mod cluster;
+mod command_line;
+mod coverage;
+mod debian_kernel;
+mod engines;
+mod explore;
+mod faults;
+mod history;
+mod hostile;
+mod json;
+mod kcidb;
+mod kernel_commits;
+mod killed_anywhere;
+mod killed_snapshot;
+mod killed_userland;
+mod live;
+mod mcp;
+mod mount;
+mod no_room;
+mod one_cache;
+mod patience;
+mod pip;
+mod private_userland;
+mod pty;
+mod registry;
+mod report;
+mod repro;
+mod robustness;
+mod runner;
+mod schedule;
+mod slow_tree;
+mod slurm;
+mod stage;
+mod teach;
+mod traced;
+mod tree;
+mod tutorial;
+mod watched;
+mod workflows;

@@ -1,0 +1,22 @@
+//! `lab mcp`, spoken to by the client of the protocol's own Python package, which pip fetches into the cache.
+
+use crate::pip;
+use std::path::{Path, PathBuf};
+
+/// The packages, each with the hashes of its wheels.
+const REQUIREMENTS: &str = include_str!("../mcp_client/requirements.txt");
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_client").join(name)
+}
+
+#[test]
+fn a_client_that_is_not_ours_uses_every_tool() {
+    let packages = pip::packages(REQUIREMENTS);
+    for mode in ["legacy", "auto"] {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let client = pip::python(&packages, &file("client.py"));
+        let client = client.arg(mode).arg(directory.path().join("results")).arg(env!("CARGO_BIN_EXE_xtask"));
+        println!("{mode}: {}", client.args(["lab", "mcp"]).directory(directory.path()).run().unwrap());
+    }
+}
