@@ -8,7 +8,7 @@ const INTRODUCTION: &str = "# Mutants
 
 A suite that passes says little until it is known what it would notice. `kernels/mutants/` lists small defects of the tracing code of 6.12, each such as a reviewer could overlook. `cargo xtask mutants` puts them into a copy of the source, one at a time, builds the kernel, and runs scenarios until one fails. A defect counts as noticed if that scenario fails with it twice and passes without it; the kernel's own selftests do not take part. The nightly workflow tries a tenth of the list, another one each night.
 
-To add a defect, add it to a file of `kernels/mutants/` with `unnoticed: not tried yet`, try it with `cargo xtask mutants NAME`, and name the scenario that noticed it. If none did, a scenario is missing. This page is generated from the list; `UPDATE_EXPECT=1 cargo test -p lab --test mutants` refreshes it.
+To add a defect, add it to a file of `kernels/mutants/` with `unnoticed: not tried yet`, try it with `cargo xtask mutants NAME`, and name the scenario that noticed it. If none did, a scenario is missing. This page is generated from the list; `UPDATE_EXPECT=1 cargo test -p lab --test all mutants` refreshes it.
 ";
 
 /// The case of ftracetest that notices a mutant that none notices.

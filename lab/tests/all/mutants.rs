@@ -20,6 +20,6 @@ fn the_list_is_well_formed_and_its_page_up_to_date() {
     let stored = fs::read_to_string(path).unwrap_or_default();
     assert!(
         stored == page(&mutants),
-        "docs/mutants.md is stale; refresh it with `UPDATE_EXPECT=1 cargo test -p lab --test mutants`"
+        "docs/mutants.md is stale; refresh it with `UPDATE_EXPECT=1 cargo test -p lab --test all mutants`"
     );
 }

@@ -1,10 +1,8 @@
 //! `ftrace-lab` where there is no checkout of it: follows docs/your-module.md and the examples like a user, on the real
 //! kernel of Debian 13, and checks modules with defects.
 
-mod common;
-
+use crate::common::{ROOT, Repository, said};
 use checkers::page::{Reader, follow};
-use common::{ROOT, Repository, said};
 use serde_yaml::Value;
 use std::{fs, path::Path};
 

@@ -1,10 +1,8 @@
 //! Follows docs/your-patch.md like a user, on a git repository of kernels: its make copies the default kernel, which is
 //! built, and changes one string in it.
 
-mod common;
-
+use crate::common::{ROOT, Repository, said};
 use checkers::page::{Reader, follow};
-use common::{ROOT, Repository, said};
 use std::{path::Path, process::Output};
 
 /// Makes `~/linux`: v6.11 is good, v6.12 is bad, and HEAD is fixed.
@@ -28,7 +26,7 @@ struct User(Repository);
 impl User {
     fn new() -> User {
         let user = User(Repository::of(None));
-        user.0.write("../linux/Makefile", include_str!("../../tests/all/kernel_commits/Makefile"));
+        user.0.write("../linux/Makefile", include_str!("../../../tests/all/kernel_commits/Makefile"));
         let prepare = format!(
             "real=${{FTRACE_LAB_CACHE:-${{XDG_CACHE_HOME:-$HOME/.cache}}/ftrace-lab}}\n\
              built=$(dirname \"$(ftrace-lab build 6.12 | sed -n 's/^vmlinux *//p')\")\n\

@@ -1,10 +1,8 @@
 //! What bad input and a bad place get: an error that names the object, the cause and the next step, and no file lost or
 //! written elsewhere.
 
-mod common;
-
+use crate::common::{Repository, said};
 use checkers::page::Reader;
-use common::{Repository, said};
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// The cache of the real lab, for shells.
