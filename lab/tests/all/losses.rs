@@ -1,20 +1,13 @@
 //! Traces that lost events, each on a real kernel: their expectations are inconclusive, not passed.
 
-use crate::built::{Built, built};
-use lab::{
-    machine::Snapshots,
-    results::{OutcomeStatus, Status},
-    run::Attempt,
-    scenario::{Scenario, ScenarioFile},
-};
-use std::fs;
+use crate::outcome::result;
+use lab::results::{OutcomeStatus, Status};
 
-/// Returns a scenario with the smallest possible buffer, two pages per CPU, and functions that are called
+/// Returns the fields of a scenario with the smallest possible buffer, two pages per CPU, and functions that are called
 /// far more often between two reads of it than it has room for.
 fn lossy(overwrite: &str) -> String {
     format!(
-        "summary: events are lost
-trace:
+        "trace:
   tracer: function
   functions: ['_raw_spin_*']
   buffer_kb: 4
@@ -29,19 +22,9 @@ expect:
     )
 }
 
-/// Runs a scenario; returns its status, and the status and detail of each expectation.
-fn judge(yaml: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path().join("losses.yaml");
-    fs::write(&path, yaml).unwrap();
-    let found = ScenarioFile { name: "losses".into(), path };
-    let scenario = Scenario::load(&found.path).unwrap();
-    let Built { lab, kernel, guest } = built();
-    let snapshots = Snapshots::new(lab).unwrap();
-    let result =
-        Attempt { kernel, guest, found: &found, scenario: &scenario, repeat: None, run: directory.path() }
-            .execute(&snapshots)
-            .unwrap();
+/// Runs a scenario with these fields; returns its status, and the status and detail of each expectation.
+fn judge(fields: &str) -> (Status, Vec<(OutcomeStatus, String)>) {
+    let result = result(fields);
     let outcomes = result.expectations.into_iter().map(|outcome| (outcome.status, outcome.detail));
     (result.status, outcomes.collect())
 }
@@ -98,8 +81,7 @@ fn events_that_were_lost_before_a_reset_are_not_forgotten() {
 fn events_that_something_else_read_are_lost() {
     let check = |event: &str, directory: &str| {
         let (status, outcomes) = judge(&format!(
-            "summary: events are read by someone else
-trace:
+            "trace:
   events: [ {{ event: 'sched:sched_process_exit', instance: other }} ]
 steps:
   - write: {directory}trace_marker
@@ -122,8 +104,7 @@ expect:
 fn a_program_changes_the_tracer_again_and_again() {
     let changes = "echo current_tracer function\\necho current_tracer nop\\n".repeat(30);
     let (status, outcomes) = judge(&format!(
-        "summary: a program clears the buffer
-trace:
+        "trace:
   events: [{{ event: 'sched:sched_process_exit' }}]
 steps:
   - workload: eventfd --sleep 0 1 2 4 7 14

@@ -1,13 +1,7 @@
 //! Text steps on a real kernel: the messages for wrong expectations, and the reading of vmlinux.
 
-use crate::built::{Built, built};
-use lab::{
-    kernel::text::Binary,
-    machine::Snapshots,
-    results::Status,
-    run::Attempt,
-    scenario::{Scenario, ScenarioFile},
-};
+use crate::{built::built, outcome::result_in};
+use lab::{kernel::text::Binary, results::Status};
 use std::fs;
 
 /// A module that changes an instruction near the beginning of eventfd_write() behind ftrace's back.
@@ -52,16 +46,7 @@ fn judge(steps: &str) -> (Status, Vec<(bool, String)>) {
     fs::create_dir(&module).unwrap();
     fs::write(module.join("Kbuild"), "obj-m := spoil.o\n").unwrap();
     fs::write(module.join("spoil.c"), SPOIL).unwrap();
-    let path = directory.path().join("text.yaml");
-    fs::write(&path, format!("summary: text\nsteps:\n{steps}")).unwrap();
-    let found = ScenarioFile { name: "text".into(), path };
-    let scenario = Scenario::load(&found.path).unwrap();
-    let Built { lab, kernel, guest } = built();
-    let snapshots = Snapshots::new(lab).unwrap();
-    let result =
-        Attempt { kernel, guest, found: &found, scenario: &scenario, repeat: None, run: directory.path() }
-            .execute(&snapshots)
-            .unwrap();
+    let result = result_in(&directory, &built().guest, &format!("steps:\n{steps}"));
     let steps = result.steps.into_iter().map(|step| (step.passed, step.detail));
     (result.status, steps.collect())
 }

@@ -9,6 +9,7 @@ use lab::{
     scenario::{Scenario, ScenarioFile},
 };
 use std::fs;
+use tempfile::TempDir;
 
 /// Runs a scenario with these fields.
 pub(crate) fn result(fields: &str) -> ScenarioResult {
@@ -17,9 +18,13 @@ pub(crate) fn result(fields: &str) -> ScenarioResult {
 
 /// Like [`result`], but with this guest.
 pub(crate) fn result_with(guest: &Guest, fields: &str) -> ScenarioResult {
+    result_in(&tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), guest, fields)
+}
+
+/// Like [`result_with`], in this directory, which may have modules.
+pub(crate) fn result_in(directory: &TempDir, guest: &Guest, fields: &str) -> ScenarioResult {
     let kernel = &built().kernel;
     let snapshots = Snapshots::new(&built().lab).unwrap();
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("x.yaml");
     fs::write(&path, format!("summary: x\n{fields}\n")).unwrap();
     let scenario = Scenario::load(&path).unwrap();
