@@ -1,10 +1,9 @@
 //! `junit.xml` and `results.ktap`, read by third-party programs: xmllint with the schema, and the kernel's
 //! own KTAP parser.
 
+use crate::built::built;
 use lab::{
-    Lab,
     host::prerequisites::{self, Need},
-    kernel::{self, Kernel},
     progress::Progress,
     report::write_forms,
     results::{Results, Status},
@@ -16,12 +15,6 @@ use std::{env, path::Path, process::Command};
 fn prepare() {
     let yes = env::var("CI").is_ok_and(|value| value == "true");
     prerequisites::ensure(Need::Test, yes, &Progress::new()).unwrap();
-}
-
-/// Returns the kernel whose source has the parser.
-fn kernel() -> Kernel {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    kernel::build(&Lab::open(root).unwrap(), kernel::DEFAULT, None).unwrap()
 }
 
 /// Returns a run with every status, repeats, test cases of a step, and hostile output from the guest.
@@ -106,7 +99,7 @@ def tree(test):
     return [test.name.strip(), test.status.name, [tree(sub) for sub in test.subtests]]
 print(json.dumps({'tree': tree(test), 'errors': test.counts.errors}))
 ";
-    let parser = kernel().source.join("tools/testing/kunit");
+    let parser = built().kernel.source.join("tools/testing/kunit");
     let text = said(
         Command::new("python3")
             .args(["-B", "-c", script])

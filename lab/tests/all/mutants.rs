@@ -1,14 +1,15 @@
 //! The list of mutants can be used, and its page shows it.
 
+use crate::built::root;
 use lab::mutants::{load, page};
-use std::{env, fs, path::Path};
+use std::{env, fs};
 
 /// The share of the list that must be noticed, in percent.
 const ENOUGH: usize = 90;
 
 #[test]
 fn the_list_is_well_formed_and_its_page_up_to_date() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = root();
     let mutants = load(root).unwrap();
     let noticed = mutants.iter().filter(|mutant| mutant.scenario.is_some()).count();
     assert!(mutants.len() >= 80, "{} mutants", mutants.len());

@@ -1,10 +1,11 @@
 //! The tests that docs/trust.md names exist.
 
+use crate::built::root;
 use std::{fs, path::Path};
 
 #[test]
 fn every_promise_names_tests_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = root();
     let page = fs::read_to_string(root.join("docs/trust.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() > 15, "{rows:?}");

@@ -1,18 +1,17 @@
 //! Scenarios that make the kernel fail, each for real: the status of the verdict, the splat with its
 //! files and lines, the step that caused it, and what was left behind.
 
-use crate::{built::built, outcome::result};
+use crate::{
+    built::{built, root},
+    outcome::result,
+};
 use lab::{
     Lab,
     guest::Modules,
     results::{ScenarioResult, Status},
     splat::Frame,
 };
-use std::{fs, path::Path};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
+use std::fs;
 
 /// Loads `deaths` with a parameter, and checks the status and the reason.
 fn death(now: &str, status: Status, reason: &str) -> ScenarioResult {

@@ -1,7 +1,7 @@
 //! Scenarios of real kernel bugs, on a pinned distribution kernel; those that have been fixed since also on the default
 //! kernel.
 
-use crate::stage::{ONE_RUN, check, run, scratch, stored};
+use crate::stage::{ONE_RUN, check, root, run, scratch, stored};
 use lab::{
     kernel::KernelSpec,
     results::{
@@ -9,10 +9,7 @@ use lab::{
         Status::{self, KnownBug, Passed, Unsupported},
     },
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 const AFFECTED: &str = "debian-6.12.95";
 const FIXED: &str = "6.12";
@@ -27,7 +24,7 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
     ];
     let directory = scratch();
     let results = directory.path().join("results");
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs");
+    let scenarios = root().join("scenarios/bugs");
     // The failures are known bugs because they match the kernel's description.
     let known = format!("known bug    bugs/arg0 on {AFFECTED}");
     check(run(&results, &scenarios).args(["--kernel", AFFECTED]), 0, &[" 0 failed, ", &known]);
@@ -53,8 +50,7 @@ fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
     ];
     assert_eq!(unsupported, expected.into());
     // All that the kernel is said to have and can run, and no other.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let listed: Vec<String> = KernelSpec::load(root, AFFECTED).unwrap().bugs.into_keys().collect();
+    let listed: Vec<String> = KernelSpec::load(root(), AFFECTED).unwrap().bugs.into_keys().collect();
     let listed = listed.iter().map(String::as_str);
     let listed = listed.filter(|name| name.starts_with("bugs/") && !unsupported.contains(name));
     assert_eq!(with(KnownBug), listed.collect());

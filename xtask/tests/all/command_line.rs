@@ -1,6 +1,6 @@
 //! The command line as a user sees it: exit codes, and the messages for bad input.
 
-use crate::stage::{ONE_RUN, scratch, xtask};
+use crate::stage::{ONE_RUN, check, scratch, xtask};
 use lab::host::process::write_program;
 use std::{
     env, fs, io,
@@ -18,16 +18,6 @@ fn run(results: &Path, scenario: &str) -> Command {
     let mut command = xtask();
     command.args(["lab", "run", "--results"]).arg(results).arg(scenario);
     command
-}
-
-fn check(command: &mut Command, code: i32, expect: &[&str]) -> Output {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    for part in expect {
-        assert!(said.contains(part), "`{part}` is not in:\n{said}");
-    }
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    output
 }
 
 fn scenario(directory: &Path, yaml: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! `lab explore` on a real kernel: what the model predicts is what the kernel does.
 
-use crate::stage::{ONE_RUN, check, said, scratch, xtask};
-use std::{fs, path::Path};
+use crate::stage::{ONE_RUN, check, root, said, scratch, xtask};
+use std::fs;
 
 #[test]
 fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
@@ -18,8 +18,7 @@ fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
 fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
-    let finding =
-        Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scenarios/bugs/stacktrace-command.yaml");
+    let finding = root().join("scenarios/bugs/stacktrace-command.yaml");
     let mut explore = xtask();
     explore.args(["lab", "explore", "--results"]).arg(directory.path()).arg("--triage").arg(finding);
     let says = [

@@ -1,6 +1,9 @@
 //! `lab history --kcidb`, checked by KernelCI's own package, which pip fetches into the cache.
 
-use crate::pip;
+use crate::{
+    pip,
+    stage::{scratch, xtask},
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -20,14 +23,14 @@ fn result(name: &str, status: &str) -> Value {
 }
 
 fn history(arguments: &[&str], directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let mut command = xtask();
     command.args(["lab", "history"]).args(arguments).current_dir(directory);
     command
 }
 
 #[test]
 fn kernelcis_own_package_accepts_a_night() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let directory = scratch();
     let directory = directory.path();
     let mut again = result("area/flaky", "passed");
     again["retry"] = 1.into();

@@ -1,6 +1,6 @@
 //! `lab mcp`, spoken to by the client of the protocol's own Python package, which pip fetches into the cache.
 
-use crate::pip;
+use crate::{pip, stage::scratch};
 use std::path::{Path, PathBuf};
 
 /// The packages, each with the hashes of its wheels.
@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
 fn a_client_that_is_not_ours_uses_every_tool() {
     let packages = pip::packages(REQUIREMENTS);
     for mode in ["legacy", "auto"] {
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let directory = scratch();
         let client = pip::python(&packages, &file("client.py"));
         let client = client.arg(mode).arg(directory.path().join("results")).arg(env!("CARGO_BIN_EXE_xtask"));
         println!("{mode}: {}", client.args(["lab", "mcp"]).directory(directory.path()).run().unwrap());

@@ -1,6 +1,6 @@
 //! Everything that helps a new user: a first scenario, explanations, completions, and `--help`.
 
-use crate::stage::{check, scratch, xtask};
+use crate::stage::{check, root, scratch, xtask};
 use regex::Regex;
 use std::{
     env, fs,
@@ -89,7 +89,7 @@ fn scenarios_are_explained_for_the_default_kernel() {
 /// Every scenario can be explained, and no heading lacks its text.
 #[test]
 fn every_scenario_is_explained() {
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let scenarios = root().join("scenarios");
     let output = check(xtask().args(["lab", "explain"]).arg(scenarios), 0, &[]);
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(told.contains("static_keys/sched-switch\n"), "{told}");
@@ -169,12 +169,11 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn every_link_of_the_documentation_leads_somewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let links = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let mut followed = 0;
-    for page in pages.chain([root.join("README.md")]) {
+    for page in pages.chain([root().join("README.md")]) {
         let text = fs::read_to_string(&page).unwrap();
         for link in links.captures_iter(&text).map(|found| found[1].to_owned()) {
             if link.starts_with("https://") {

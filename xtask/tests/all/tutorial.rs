@@ -1,6 +1,7 @@
 //! Follows docs/tutorial.md, docs/workloads.md and docs/dtrace.md like a new user: writes their files, runs their
 //! commands on the real default kernel, and compares their output with that on the page.
 
+use crate::stage::scratch;
 use checkers::page::{self, Reader, copy};
 use lab::host::process::write_program;
 use std::{
@@ -21,7 +22,7 @@ struct Checkout {
 
 impl Checkout {
     fn new() -> Checkout {
-        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = scratch();
         let programs = place.path().join("bin");
         copy(&Path::new(ROOT).join("scenarios"), &place.path().join("scenarios")).unwrap();
         symlink(Path::new(ROOT).join("guest"), place.path().join("guest")).unwrap();

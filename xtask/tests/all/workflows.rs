@@ -2,7 +2,7 @@
 
 use crate::{
     runner::{Runner, Workflow},
-    stage::{ONE_RUN, cache, check, said, scratch, stored, xtask},
+    stage::{ONE_RUN, cache, check, root, said, scratch, stored, xtask},
 };
 use checkers::actionlint;
 use lab::{
@@ -21,10 +21,6 @@ use std::{
 /// Options that reduce the nightly run.
 const OPTIONS: &str =
     "--kernel 6.12 --shards 2 --filter '^probes/(eventfd-write|remove|notrace|parse-error)$'";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 fn files() -> [PathBuf; 2] {
     ["ci", "nightly"].map(|name| root().join(format!(".github/workflows/{name}.yml")))

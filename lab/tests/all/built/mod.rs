@@ -15,11 +15,16 @@ pub(crate) struct Built {
     pub(crate) guest: Guest,
 }
 
+/// Returns the checkout.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
 /// Builds missing parts.
 pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let lab = Lab::open(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()).unwrap();
+        let lab = Lab::open(root()).unwrap();
         let yes = env::var("CI").is_ok_and(|value| value == "true");
         prerequisites::ensure(Need::Test, yes, &lab.progress).unwrap();
         Built {

@@ -2,7 +2,7 @@
 
 use super::Victim;
 use crate::{
-    stage::{ONE_RUN, cache, scratch, xtask},
+    stage::{ONE_RUN, cache, root, scratch, xtask},
     tree::{Tree, restore, tree, unfinished},
 };
 use lab::{Lab, kernel};
@@ -71,8 +71,4 @@ fn a_cache_that_is_pruned_has_whole_entries() {
 fn write(file: &Path) {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, "content").unwrap();
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }

@@ -1,8 +1,9 @@
 //! Guests with a userland leave nothing behind, whatever ends them.
 
 use crate::{
+    patience::wait_for,
     stage::{ONE_RUN, check, run, said, scenarios, scratch, stored},
-    watched::{Mark, PATIENCE},
+    watched::Mark,
 };
 use lab::results::Status;
 use std::{
@@ -11,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -88,14 +88,6 @@ impl Drop for Ended {
     }
 }
 
-pub(crate) fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !look() {
-        assert!(start.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Returns whether a console below `results` contains this text.
 fn console_has(results: &Path, text: &str) -> bool {
     let found = Command::new("grep").args(["-rqs", "--include=console.txt", text]).arg(results).status();
@@ -113,20 +105,16 @@ fn ended_by(signal: &str, code: Option<i32>) {
         let mut lab = watched.command.process_group(0).spawn().unwrap();
         let _ended = Ended(lab.id());
         // The files that must be removed exist.
-        let mut files = None;
-        wait_for("guest with its files", || {
-            files = watched.files();
-            files.is_some()
-        });
+        let files = wait_for("guest with its files", || watched.files());
         if booted {
-            wait_for("step", || console_has(&results, "step 1"));
+            wait_for("step", || console_has(&results, "step 1").then_some(()));
         }
         let whom = if code.is_some() { format!("-{}", lab.id()) } else { lab.id().to_string() };
         let killed = Command::new("kill").args([signal, "--", &whom]).status();
         assert!(killed.unwrap().success());
         let status = lab.wait().unwrap();
         assert_eq!(status.code(), code, "{status}");
-        watched.left_nothing(&files.unwrap());
+        watched.left_nothing(&files);
     }
 }
 
@@ -176,7 +164,7 @@ fn guests_with_a_userland_run_side_by_side() {
     let two = scenarios(directory.path(), [("one", BESIDE), ("other", BESIDE)]);
     let mut watched = Watched::new(&results, &two);
     let lab = watched.command.args(["--jobs", "2"]).spawn().unwrap();
-    wait_for("second guest in parallel with the first", || watched.guests() == 2);
+    wait_for("second guest in parallel with the first", || (watched.guests() == 2).then_some(()));
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(stored(&results.join("latest")).unwrap().count(Status::Passed), 2);

@@ -1,7 +1,8 @@
 //! Guests with a userland see no variable of the host, and only QEMU and this user reach their sockets.
 
 use crate::{
-    killed_userland::{Ended, files, wait_for},
+    killed_userland::{Ended, files},
+    patience::wait_for,
     stage::{ONE_RUN, check, run, said, scenarios, scratch},
     watched::Mark,
 };
@@ -95,13 +96,12 @@ fn another_user_cannot_connect_to_a_guest_with_a_userland() {
     let mark = Mark::on(&mut lab);
     let mut lab = lab.stdin(Stdio::null()).spawn().unwrap();
     let _ended = Ended(lab.id());
-    let mut found = Vec::new();
-    wait_for("guest with its sockets", || {
+    let found = wait_for("guest with its sockets", || {
         let running = mark.running();
-        found = running.iter().find_map(|process| files(&process.arguments)).unwrap_or_default();
+        let mut found = running.iter().find_map(|process| files(&process.arguments)).unwrap_or_default();
         let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.file_type().is_socket());
         found.retain(is_socket);
-        found.len() == 6
+        (found.len() == 6).then_some(found)
     });
     for path in &found {
         drop(UnixStream::connect(path).expect("this user can connect"));
@@ -141,10 +141,9 @@ fn a_connection_of_a_process_other_than_qemu_does_not_disturb_a_boot() {
     let works = scenarios(directory.path(), [("works", WORKS)]);
     let lab = run(&results, &works).spawn().unwrap();
     let _ended = Ended(lab.id());
-    let mut connected = Vec::new();
-    wait_for("socket of the lab", || {
-        connected = listening(lab.id()).iter().flat_map(UnixStream::connect).collect();
-        connected.len() == 2
+    let _connected = wait_for("socket of the lab", || {
+        let connected: Vec<_> = listening(lab.id()).iter().flat_map(UnixStream::connect).collect();
+        (connected.len() == 2).then_some(connected)
     });
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

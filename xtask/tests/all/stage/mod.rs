@@ -30,6 +30,11 @@ pub(crate) fn xtask() -> Command {
     command
 }
 
+/// Returns the checkout.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
 pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
