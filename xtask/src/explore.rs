@@ -27,6 +27,9 @@ const RUNS: u32 = 100;
 /// The least number of them on each kernel.
 const RUNS_EACH: u32 = 20;
 
+/// The minutes that it explores unless told otherwise.
+const MINUTES: u64 = 10;
+
 /// The corpus, in the cache.
 const CORPUS: &str = "explore";
 
@@ -67,9 +70,9 @@ pub(crate) struct Explore {
     /// Make operations of this family only, besides those of probes and events, which all sequences have (repeatable)
     #[arg(long, value_name = "FAMILY", value_parser = PossibleValuesParser::new(areas()), conflicts_with = "triage")]
     area: Vec<String>,
-    /// Stop after this many minutes
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    minutes: u64,
+    /// Stop after this many minutes [default: 10, without --sequences]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
     /// Stop after this many sequences
     #[arg(long, value_name = "N")]
     sequences: Option<u64>,
@@ -120,13 +123,15 @@ impl Explore {
         }
         let directory = RunDirectory::create(&results, &[format!("explore-{}", self.kernel)])?;
         let seed = self.seed.unwrap_or_else(now_micros);
+        let minutes = self.minutes.or(self.sequences.is_none().then_some(MINUTES));
         if !self.minimize_corpus {
-            println!("exploring {} for {} min with seed {seed}", self.kernel, self.minutes);
+            let time = minutes.map(|minutes| format!(" for {minutes} min")).unwrap_or_default();
+            println!("exploring {}{time} with seed {seed}", self.kernel);
         }
         let search = Search {
             seed,
             icount: self.icount,
-            time: Duration::from_secs(self.minutes * 60),
+            time: minutes.map(|minutes| Duration::from_secs(minutes * 60)),
             sequences: self.sequences,
             first: self.first,
             jobs: self.jobs.map_or_else(default_jobs, usize::from),

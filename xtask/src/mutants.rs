@@ -75,7 +75,7 @@ impl Mutants {
                 tally.add(mutant, &outcome);
                 continue;
             };
-            let time = Duration::from_secs(60 * minutes);
+            let time = Some(Duration::from_secs(60 * minutes));
             let (seed, jobs) = (self.seed, explore::default_jobs());
             let search = Search { seed, icount: None, time, sequences: None, first: true, jobs };
             let outcome = trials.explore(mutant, search)?;

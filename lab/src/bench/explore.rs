@@ -4,20 +4,15 @@ use super::Figures;
 use crate::{
     context::Lab,
     explore::{Hunt, OPERATIONS, Search, default_jobs},
+    host::interrupt,
     kernel,
     run::{Options, prepare, select::Selection},
 };
 use anyhow::{Context, Result};
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
 /// The number of sequences.
 const SEQUENCES: u64 = 400;
-
-/// The time after which it ends with fewer.
-const LONGEST: Duration = Duration::from_secs(600);
 
 /// Explores the default kernel with a fixed seed.
 pub fn explore(lab: &Lab) -> Result<Figures> {
@@ -27,13 +22,14 @@ pub fn explore(lab: &Lab) -> Result<Figures> {
     prepared.miss_no_patches()?;
     let search = |seed, sequences| {
         let sequences = Some(sequences);
-        Search { seed, icount: None, time: LONGEST, sequences, first: false, jobs: default_jobs() }
+        Search { seed, icount: None, time: None, sequences, first: false, jobs: default_jobs() }
     };
     // Makes the snapshots.
     Hunt::new(&prepared, place.path(), None, search(1, 1), |_| {})?.run()?;
     let started = Instant::now();
     let (findings, sequences) =
         Hunt::new(&prepared, place.path(), None, search(2, SEQUENCES), |_| {})?.run()?;
+    interrupt::check()?;
     let seconds = started.elapsed().as_secs_f64();
     let figures = [
         ("sequences_per_second", sequences as f64 / seconds),

@@ -57,7 +57,7 @@ pub struct Search {
     /// The scenarios' key of this name.
     pub icount: Option<u8>,
     /// It stops after this time. What was found until then is still minimized.
-    pub time: Duration,
+    pub time: Option<Duration>,
     /// After this number of sequences.
     pub sequences: Option<u64>,
     /// After the first finding.
@@ -184,7 +184,11 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
     /// Searches until a limit is reached or the lab is interrupted. Returns what was found, and the number of
     /// sequences.
     pub fn run(self) -> Result<(Vec<Finding>, u64)> {
-        self.on_all_machines(|| self.work())?;
+        match self.on_all_machines(|| self.work()) {
+            // What ran at that moment counts for nothing.
+            Err(_) if interrupt::check().is_err() => {}
+            end => end?,
+        }
         let findings = self.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((findings, self.sequences.into_inner()))
     }
@@ -203,7 +207,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
 
     pub(super) fn is_over(&self) -> bool {
         let sequences = self.sequences.load(Ordering::Relaxed);
-        self.started.elapsed() >= self.search.time
+        self.search.time.is_some_and(|time| self.started.elapsed() >= time)
             || self.search.sequences.is_some_and(|most| sequences >= most)
             || self.search.first && !lock(&self.findings).is_empty()
             || interrupt::check().is_err()

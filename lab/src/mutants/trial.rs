@@ -86,13 +86,14 @@ impl<'a> Trials<'a> {
             let place = trials.place_of(mutant)?;
             fs::create_dir_all(&place)?;
             trials.prepared.miss_no_patches()?;
-            let end = Instant::now() + search.time;
+            let end = search.time.map(|time| Instant::now() + time);
             // If what was found fails without the defect, too, other sequences are tried.
             for seed in search.seed.. {
                 trials.prepared.replace_kernels(kernel.clone(), &trials.lab.progress);
-                let time = end.saturating_duration_since(Instant::now());
+                let time = end.map(|end| end.saturating_duration_since(Instant::now()));
                 let search = Search { seed, time, first: true, ..search };
                 let (findings, _) = Hunt::new(&trials.prepared, &place, None, search, |_| {})?.run()?;
+                interrupt::check()?;
                 if findings.is_empty() {
                     break;
                 }

@@ -1,16 +1,37 @@
 //! `lab explore` on a real kernel: what the model predicts is what the kernel does.
 
-use crate::stage::{ONE_RUN, check, root, said, scratch, xtask};
-use std::fs;
+use crate::stage::{ONE_RUN, check, root, said, scratch, signal, xtask};
+use rustix::process::Signal;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+};
 
 #[test]
 fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let mut explore = xtask();
-    explore.args(["lab", "explore", "--sequences", "40", "--seed", "1", "--minutes", "20", "--results"]);
+    explore.args(["lab", "explore", "--sequences", "40", "--seed", "1", "--results"]);
     explore.arg(directory.path());
-    check(&mut explore, 0, &["exploring 6.12 for 20 min with seed 1", "; 0 found"]);
+    check(&mut explore, 0, &["exploring 6.12 with seed 1", "; 0 found"]);
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_ends_a_search_which_says_what_it_came_to() {
+    let _one = ONE_RUN.lock();
+    let directory = scratch();
+    let mut explore = xtask();
+    explore.args(["lab", "explore", "--jobs", "1", "--seed", "1", "--results"]).arg(directory.path());
+    let mut lab = explore.spawn().unwrap();
+    let mut progress = BufReader::new(lab.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(progress.any(|line| line.starts_with("exploring: 12")));
+    signal(&lab, Signal::INT);
+    let last = progress.last().unwrap();
+    let output = lab.wait_with_output().unwrap();
+    assert!(said(&output).contains(" sequences, "), "{last}, {}", said(&output));
+    assert_eq!((output.status.code(), last.as_str()), (Some(3), "error: interrupted"));
     assert_eq!(directory.path().read_dir().unwrap().count(), 0);
 }
 
@@ -38,7 +59,7 @@ fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
     let corpus = directory.path().join("corpus");
     let explore = |options: &str| {
         let mut explore = xtask();
-        explore.args(["lab", "explore", "--minutes", "20", "--jobs", "1", "--corpus"]).arg(&corpus);
+        explore.args(["lab", "explore", "--jobs", "1", "--corpus"]).arg(&corpus);
         explore.args(options.split(' '));
         explore.arg("--results").arg(directory.path().join("results"));
         explore

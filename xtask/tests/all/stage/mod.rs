@@ -5,6 +5,7 @@ use lab::{
     progress::Progress,
     results::{Results, ScenarioResult},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     os::unix::{fs::symlink, process::ExitStatusExt},
@@ -92,6 +93,10 @@ pub(crate) fn said(output: &Output) -> String {
 pub(crate) fn run_directory(results: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(results).ok()?.flatten().map(|entry| entry.path());
     entries.filter(|path| path.is_dir() && !path.is_symlink()).max()
+}
+
+pub(crate) fn signal(lab: &Child, signal: Signal) {
+    kill_process(Pid::from_child(lab), signal).unwrap();
 }
 
 pub(crate) fn kill_hard(lab: &mut Child) {
