@@ -3,13 +3,13 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored},
+    stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, signal, stored},
 };
 use lab::results::{Run, Status};
+use rustix::process::Signal;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     thread,
 };
 
@@ -108,8 +108,8 @@ fn a_machine_that_no_turn_takes_any_more_is_gone_with_the_run() {
     assert_eq!(survivors(directory.path()), [""; 0]);
 }
 
-/// Starts an endless run with one job, and sends it `signal` once a machine waits for its turn.
-fn signalled(directory: &Path, signal: &str) -> PathBuf {
+/// Starts an endless run with one job, and sends it a signal once a machine waits for its turn.
+fn signalled(directory: &Path, by: Signal) -> PathBuf {
     let results = directory.join("results");
     let one = scenarios(directory, [("a", TRIVIAL)]);
     let lab = run(&results, &one).args(["--jobs", "1", "--repeat", "1000000"]).spawn().unwrap();
@@ -123,8 +123,7 @@ fn signalled(directory: &Path, signal: &str) -> PathBuf {
     }
     // The search does find them while they run.
     assert!(survivors(directory).iter().any(|name| name.starts_with("qemu-system")));
-    let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", lab.id())]).status().unwrap();
-    assert!(kill.success());
+    signal(&lab, by);
     let output = lab.wait_with_output().unwrap();
     assert!(!output.status.success(), "{}", said(&output));
     run
@@ -134,7 +133,7 @@ fn signalled(directory: &Path, signal: &str) -> PathBuf {
 fn an_interrupted_run_leaves_no_machine_and_no_directory_of_one() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
-    let run = signalled(directory.path(), "INT");
+    let run = signalled(directory.path(), Signal::INT);
     assert_eq!(survivors(directory.path()), [""; 0]);
     assert_eq!(directories(&run, 0), ["6.12"]);
     assert!(directories(&run, 1).iter().all(|name| !name.contains(".partial-")));
@@ -144,7 +143,7 @@ fn an_interrupted_run_leaves_no_machine_and_no_directory_of_one() {
 fn a_run_killed_hard_leaves_no_machine_and_the_next_one_clears_its_directory_away() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
-    let killed = signalled(directory.path(), "KILL");
+    let killed = signalled(directory.path(), Signal::KILL);
     // The kernel kills them asynchronously.
     wait_for("end of machines", || survivors(directory.path()).is_empty().then_some(()));
     let results = directory.path().join("results");

@@ -2,10 +2,11 @@
 
 use crate::{
     kernel_commits::{Repository, SCENARIO},
-    stage::{ONE_RUN, cache, check, said, scratch, stored, xtask},
+    stage::{ONE_RUN, cache, check, said, scratch, signal, stored, xtask},
     watched::Mark,
 };
-use std::{fs, path::Path, process::Command, thread, time::Duration};
+use rustix::process::Signal;
+use std::{fs, path::Path, thread, time::Duration};
 
 /// Entries of the cache that the test must not share with other labs.
 const OWN: [&str; 4] = ["bisect", "builds", "snapshots", "times.json"];
@@ -34,7 +35,7 @@ fn commits_are_bisected_on_booted_kernels_and_one_that_was_killed_goes_on() {
         assert!(lab.try_wait().unwrap().is_none(), "it ended before it reached the fourth commit");
         thread::sleep(Duration::from_millis(5));
     }
-    Command::new("kill").args(["-INT", &lab.id().to_string()]).status().unwrap();
+    signal(&lab, Signal::INT);
     assert_eq!(lab.wait().unwrap().code(), Some(3));
     mark.is_over();
     assert_eq!(repository.state(), before);

@@ -1,7 +1,8 @@
 //! The command line as a user sees it: exit codes, and the messages for bad input.
 
-use crate::stage::{ONE_RUN, check, scratch, xtask};
+use crate::stage::{ONE_RUN, check, kill_hard, scratch, signal, xtask};
 use lab::host::process::write_program;
+use rustix::process::Signal;
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
@@ -242,18 +243,12 @@ fn is_gone_soon(pid: u32) -> bool {
     false
 }
 
-fn signal(pid: u32, name: &str) {
-    // kill is a shell builtin; the program is in a package that may not be installed.
-    let kill = format!("kill -{name} {pid}");
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-}
-
 #[test]
 fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let (mut lab, qemu) = running_lab(directory.path());
-    signal(lab.id(), "INT");
+    signal(&lab, Signal::INT);
     assert_eq!(lab.wait().unwrap().code(), Some(3));
     assert!(is_gone_soon(qemu), "QEMU {qemu} is still running");
     let left =
@@ -266,7 +261,6 @@ fn a_killed_lab_takes_its_qemu_with_it() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let (mut lab, qemu) = running_lab(directory.path());
-    signal(lab.id(), "KILL");
-    lab.wait().unwrap();
+    kill_hard(&mut lab);
     assert!(is_gone_soon(qemu), "QEMU {qemu} is still running");
 }

@@ -3,11 +3,13 @@
 use crate::{
     patience::wait_for,
     stage::{
-        ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, run, run_directory, said, scenarios, scratch, stored,
+        ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, run, run_directory, said, scenarios, scratch, signal,
+        stored,
     },
     tree::{tree, unfinished},
 };
 use lab::host::process::write_program;
+use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
     fs,
@@ -122,14 +124,12 @@ fn a_clock_that_is_set_back_during_a_run_does_not_disturb_it() {
     setting.check(|| {
         let runs = setting.runs();
         let lab = setting.at("+0").spawn().unwrap();
-        let signal =
-            |signal: &str| Command::new("kill").args([signal, &lab.id().to_string()]).status().unwrap();
         wait_for("run", || run_directory(&setting.results).filter(|run| !runs.contains(run)));
-        signal("-STOP");
+        signal(&lab, Signal::STOP);
         let begun = setting.runs().difference(&runs).next().cloned().unwrap();
         assert!(begun.join(".running").exists(), "it was stopped too late");
         fs::write(&setting.clock, "-1d").unwrap();
-        signal("-CONT");
+        signal(&lab, Signal::CONT);
         let output = lab.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         said(&output)

@@ -1,7 +1,8 @@
 //! A private cluster of Slurm: a controller and two machines that are this host, with ports, keys and state of their
 //! own. Nothing of it outlives it.
 
-use crate::patience::wait_for;
+use crate::{patience::wait_for, stage::signal};
+use rustix::process::Signal;
 use std::{
     fs,
     io::Read,
@@ -23,7 +24,7 @@ impl Drop for Cluster {
         // The controller takes the machines and their jobs along.
         let _ = self.command("scancel", &["--full", "--user", &user()]).status();
         for service in self.services.iter_mut().rev() {
-            let _ = Command::new("kill").arg(service.id().to_string()).status();
+            signal(service, Signal::TERM);
             let _ = service.wait();
         }
         if thread::panicking() {

@@ -2,10 +2,11 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, check, run, said, scenarios, scratch, stored},
+    stage::{ONE_RUN, check, run, said, scenarios, scratch, signal, stored},
     watched::Mark,
 };
 use lab::results::Status;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::{
     fs,
     os::unix::process::CommandExt,
@@ -78,12 +79,12 @@ pub(crate) fn files(arguments: &[String]) -> Option<Vec<PathBuf>> {
 }
 
 /// Kills a lab that a failed test would leave running.
-pub(crate) struct Ended(pub(crate) u32);
+pub(crate) struct Ended(pub(crate) Pid);
 
 impl Drop for Ended {
     fn drop(&mut self) {
         if thread::panicking() {
-            let _ = Command::new("kill").args(["-KILL", &self.0.to_string()]).status();
+            let _ = kill_process(self.0, Signal::KILL);
         }
     }
 }
@@ -95,7 +96,7 @@ fn console_has(results: &Path, text: &str) -> bool {
 }
 
 /// Ends a lab by a signal, once while its guest boots and once while a step runs.
-fn ended_by(signal: &str, code: Option<i32>) {
+fn ended_by(by: Signal, code: Option<i32>) {
     for booted in [false, true] {
         let directory = scratch();
         let results = directory.path().join("results");
@@ -103,15 +104,17 @@ fn ended_by(signal: &str, code: Option<i32>) {
         let mut watched = Watched::new(&results, &endless);
         // Like a terminal, which signals the whole foreground process group.
         let mut lab = watched.command.process_group(0).spawn().unwrap();
-        let _ended = Ended(lab.id());
+        let _ended = Ended(Pid::from_child(&lab));
         // The files that must be removed exist.
         let files = wait_for("guest with its files", || watched.files());
         if booted {
             wait_for("step", || console_has(&results, "step 1").then_some(()));
         }
-        let whom = if code.is_some() { format!("-{}", lab.id()) } else { lab.id().to_string() };
-        let killed = Command::new("kill").args([signal, "--", &whom]).status();
-        assert!(killed.unwrap().success());
+        if code.is_some() {
+            kill_process_group(Pid::from_child(&lab), by).unwrap();
+        } else {
+            signal(&lab, by);
+        }
         let status = lab.wait().unwrap();
         assert_eq!(status.code(), code, "{status}");
         watched.left_nothing(&files);
@@ -121,13 +124,13 @@ fn ended_by(signal: &str, code: Option<i32>) {
 #[test]
 fn a_lab_killed_hard_leaves_no_guest_with_a_userland_and_none_of_its_files() {
     let _one = ONE_RUN.lock();
-    ended_by("-KILL", None);
+    ended_by(Signal::KILL, None);
 }
 
 #[test]
 fn ctrl_c_leaves_no_guest_with_a_userland_and_none_of_its_files() {
     let _one = ONE_RUN.lock();
-    ended_by("-INT", Some(3));
+    ended_by(Signal::INT, Some(3));
 }
 
 #[test]

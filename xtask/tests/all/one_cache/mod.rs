@@ -2,15 +2,16 @@
 
 use crate::{
     patience::{PATIENCE, wait_for},
-    stage::{ONE_RUN, cache, check, kill_hard, said, scratch, stored, xtask},
+    stage::{ONE_RUN, cache, check, kill_hard, said, scratch, signal, stored, xtask},
     tree::unfinished,
     watched::Mark,
 };
+use rustix::process::Signal;
 use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::mpsc::channel,
     thread,
 };
@@ -66,10 +67,6 @@ fn labs_that_start_together_make_each_entry_once() {
     check_made(&own, &results);
 }
 
-fn signal(lab: &Child, signal: &str) {
-    assert!(Command::new("kill").args([signal, &lab.id().to_string()]).status().unwrap().success());
-}
-
 #[test]
 fn a_lab_goes_on_if_the_one_that_it_waits_for_is_killed() {
     let _one = ONE_RUN.lock();
@@ -85,7 +82,7 @@ fn a_lab_goes_on_if_the_one_that_it_waits_for_is_killed() {
     };
     wait_for("module that is being made", is_making);
     // It holds its lock until it is killed, however long the other takes to get there.
-    signal(&first, "-STOP");
+    signal(&first, Signal::STOP);
     assert!(is_making().is_some(), "it was stopped too late");
     let mut second = lab(&own, &results).stderr(Stdio::piped()).spawn().unwrap();
     let (send, lines) = channel();

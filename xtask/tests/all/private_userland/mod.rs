@@ -3,11 +3,11 @@
 use crate::{
     killed_userland::{Ended, files},
     patience::wait_for,
-    stage::{ONE_RUN, check, run, said, scenarios, scratch},
+    stage::{ONE_RUN, check, run, said, scenarios, scratch, signal},
     watched::Mark,
 };
 use rustix::{
-    process::{Gid, Uid},
+    process::{Gid, Pid, Signal, Uid},
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 use std::{
@@ -95,7 +95,7 @@ fn another_user_cannot_connect_to_a_guest_with_a_userland() {
     lab.envs(open.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mark = Mark::on(&mut lab);
     let mut lab = lab.stdin(Stdio::null()).spawn().unwrap();
-    let _ended = Ended(lab.id());
+    let _ended = Ended(Pid::from_child(&lab));
     let found = wait_for("guest with its sockets", || {
         let running = mark.running();
         let mut found = running.iter().find_map(|process| files(&process.arguments)).unwrap_or_default();
@@ -108,7 +108,7 @@ fn another_user_cannot_connect_to_a_guest_with_a_userland() {
         let error = connect_as_nobody(path.clone()).expect_err("another user connected");
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{}: {error}", path.display());
     }
-    Command::new("kill").args(["-INT", &lab.id().to_string()]).status().unwrap();
+    signal(&lab, Signal::INT);
     assert_eq!(lab.wait().unwrap().code(), Some(3));
     mark.is_over();
 }
@@ -140,7 +140,7 @@ fn a_connection_of_a_process_other_than_qemu_does_not_disturb_a_boot() {
     let results = directory.path().join("results");
     let works = scenarios(directory.path(), [("works", WORKS)]);
     let lab = run(&results, &works).spawn().unwrap();
-    let _ended = Ended(lab.id());
+    let _ended = Ended(Pid::from_child(&lab));
     let _connected = wait_for("socket of the lab", || {
         let connected: Vec<_> = listening(lab.id()).iter().flat_map(UnixStream::connect).collect();
         (connected.len() == 2).then_some(connected)
