@@ -23,10 +23,11 @@ fn ctrl_c_ends_a_search_which_says_what_it_came_to() {
     let _one = ONE_RUN.lock();
     let directory = scratch();
     let mut explore = xtask();
-    explore.args(["lab", "explore", "--jobs", "1", "--seed", "1", "--results"]).arg(directory.path());
+    // With several machines, one is in the middle of its steps.
+    explore.args(["lab", "explore", "--seed", "1", "--results"]).arg(directory.path());
     let mut lab = explore.spawn().unwrap();
     let mut progress = BufReader::new(lab.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(progress.any(|line| line.starts_with("exploring: 12")));
+    assert!(progress.any(|line| line.starts_with("exploring: ")));
     signal(&lab, Signal::INT);
     let last = progress.last().unwrap();
     let output = lab.wait_with_output().unwrap();
