@@ -280,9 +280,7 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
         // A sequence alone is smaller; all of them together are what was seen to fail.
         let parts = batch.iter().cloned().chain(std::iter::repeat_n(whole.clone(), ATTEMPTS as usize));
         for operations in parts {
-            if interrupt::check().is_err() {
-                return Ok(());
-            }
+            interrupt::check()?;
             let again = self.once(&operations)?;
             if let Some(wanted) = again.name {
                 // Alone, it may fail otherwise: at an earlier look, for example.
@@ -316,17 +314,10 @@ impl<'a, F: FnMut(Told<'_>) + Send> Hunt<'a, F> {
             interrupt::check()?;
             Ok(started.elapsed() < SHRINK_MAX && self.once(rest)?.name.as_deref() == Some(wanted))
         };
-        let shrunk = || {
-            if begun < operations.len() && same(&operations[..begun])? {
-                operations.truncate(begun);
-            }
-            shrink(self.facts, operations, same)
-        };
-        let operations = match shrunk() {
-            Ok(operations) => operations,
-            Err(_) if interrupt::check().is_err() => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        if begun < operations.len() && same(&operations[..begun])? {
+            operations.truncate(begun);
+        }
+        let operations = shrink(self.facts, operations, same)?;
         let reason = self.once(&operations)?.result.reason;
         let file = self.write(wanted, &operations)?;
         if let Some(corpus) = &self.corpus {
