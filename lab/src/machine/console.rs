@@ -2,10 +2,15 @@
 
 use anyhow::Result;
 use fs_err::{self as fs, File};
+use memchr::memmem;
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -25,6 +30,8 @@ pub(super) struct Console {
     socket: UnixStream,
     path: PathBuf,
     copier: Option<JoinHandle<()>>,
+    /// Whether a panic was printed.
+    pub(super) panicked: Arc<AtomicBool>,
 }
 
 impl Console {
@@ -34,8 +41,11 @@ impl Console {
         // In append mode, so that the lab's own lines appear in order between the guest's.
         let file = open_to_append(path)?;
         let reader = socket.try_clone()?;
-        let copier = thread::Builder::new().name("console".into()).spawn(move || copy(reader, file))?;
-        Ok(Console { socket, path: path.to_owned(), copier: Some(copier) })
+        let panicked = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&panicked);
+        let copier =
+            thread::Builder::new().name("console".into()).spawn(move || copy(reader, file, &seen))?;
+        Ok(Console { socket, path: path.to_owned(), copier: Some(copier), panicked })
     }
 
     /// Moves the file; later output also goes there.
@@ -86,11 +96,18 @@ fn open_to_append(path: &Path) -> io::Result<File> {
     File::options().append(true).open(path)
 }
 
-fn copy(mut socket: UnixStream, mut file: File) {
+fn copy(mut socket: UnixStream, mut file: File, panicked: &AtomicBool) {
     let mut kept = 0;
     let mut dropped: u64 = 0;
     let mut buffer = [0; 8192];
+    let mut latest = Vec::new();
     while let Ok(count @ 1..) = socket.read(&mut buffer) {
+        // A read can end in the middle of it.
+        latest.drain(..latest.len().saturating_sub(PANIC_END.len()));
+        latest.extend_from_slice(&buffer[..count]);
+        if memmem::find(&latest, PANIC_END).is_some() {
+            panicked.store(true, Relaxed);
+        }
         let room = usize::try_from(CONSOLE_MAX - kept).unwrap_or(usize::MAX).min(count);
         // A full disk loses the console, not the run: its verdict does not depend on this file
         // alone.
@@ -105,6 +122,9 @@ fn copy(mut socket: UnixStream, mut file: File) {
 
 /// The start of the line in which the kernel gives the reason for a panic.
 const PANIC: &str = "Kernel panic - not syncing: ";
+
+/// The start of the last line of a panic.
+const PANIC_END: &[u8] = b"---[ end Kernel panic - not syncing";
 
 /// Returns the reason for a panic from the text of a console.
 pub fn panic_line(console: &str) -> String {
@@ -127,6 +147,26 @@ mod tests {
         assert_eq!(panic_line(console), "Attempted to kill init! exitcode=0x0");
         assert_eq!(panic_line(""), "the console does not say why");
         assert!(panicked(console) && !panicked("[    1.2] Run /init\n"));
+    }
+
+    #[test]
+    fn a_panic_is_seen_however_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        for parts in
+            [["---[ end Kernel pan", "ic - not syncing: x ]---\n"], ["Kernel panic - not syncing", ": x\n"]]
+        {
+            let (mut guest, lab) = UnixStream::pair().unwrap();
+            let mut console = Console::copy(lab, &directory.path().join("console.txt")).unwrap();
+            for part in parts {
+                guest.write_all(part.as_bytes()).unwrap();
+                while !console.text().ends_with(part) {
+                    thread::yield_now();
+                }
+            }
+            drop(guest);
+            console.finish();
+            assert_eq!(console.panicked.load(Relaxed), parts[0].contains("end"), "{parts:?}");
+        }
     }
 
     #[test]

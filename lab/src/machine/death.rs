@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The reason why a machine no longer answers.
 #[derive(Debug, thiserror::Error)]
 pub enum Death {
-    /// The kernel panicked, as reported by pvpanic or, after a deadline, by the console.
+    /// The kernel panicked, as reported by pvpanic or shown on the console.
     #[error("the kernel panicked: {message}")]
     Panic {
         /// The reason from the first line of the panic on the console.

@@ -171,7 +171,7 @@ impl Machine {
                 )));
             }
         };
-        let port_state = PortState::new(qemu.id());
+        let port_state = PortState::new(qemu.id(), Arc::clone(&console.panicked));
         let hello = Hello::default();
         let directory = directory.to_owned();
         Ok(Machine { qemu, monitor, port, port_state, console, directory, hello, snapshot: None })

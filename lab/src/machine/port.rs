@@ -17,11 +17,19 @@ use rustix::{
 use std::{
     io::{self, Write},
     os::{fd::BorrowedFd, unix::net::UnixStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 /// The interval at which a wait checks whether the lab was interrupted.
 const SLICE: Duration = Duration::from_millis(100);
+
+/// The time in which a guest whose console shows a panic must answer, if that is only text. Not every kernel has a
+/// driver for pvpanic, which reports a panic at once.
+const PANICKED_MAX: Duration = Duration::from_secs(3);
 
 /// The room for each read of replies, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -52,14 +60,16 @@ pub(super) struct PortState {
     owed: usize,
     /// Whether a request was written only in part, so that no other can follow.
     broken: bool,
+    /// Whether the console shows a panic.
+    panicked: Arc<AtomicBool>,
     /// What the host withheld from the guest.
     pub(super) withheld: Withheld,
 }
 
 impl PortState {
     /// The state before the first conversation with the guest of a QEMU.
-    pub(super) fn new(qemu: u32) -> PortState {
-        PortState { inbox: Vec::new(), owed: 0, broken: false, withheld: Withheld::new(qemu) }
+    pub(super) fn new(qemu: u32, panicked: Arc<AtomicBool>) -> PortState {
+        PortState { inbox: Vec::new(), owed: 0, broken: false, panicked, withheld: Withheld::new(qemu) }
     }
 }
 
@@ -177,6 +187,9 @@ impl<'a> Port<'a> {
     fn wait(&mut self, ready: PollFlags) -> io::Result<()> {
         loop {
             interrupt::check().map_err(io::Error::other)?;
+            if self.state.panicked.load(Relaxed) {
+                self.until = self.until.min(Instant::now() + PANICKED_MAX);
+            }
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let more = self.state.withheld.grant();

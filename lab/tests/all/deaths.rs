@@ -11,7 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -94,6 +94,17 @@ fn a_panic_in_the_middle_is_noticed() {
     let setting = setting();
     let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
     let panic = machine.call(&write("/proc/sysrq-trigger", "c"), BOOT_DEADLINE);
+    check(panic, "the kernel panicked: sysrq triggered crash");
+}
+
+#[test]
+fn a_panic_that_no_driver_reports_is_noticed_before_the_deadline() {
+    let mut setting = setting();
+    setting.spec.cmdline.push("initcall_blacklist=pvpanic_pci_driver_init".into());
+    let mut machine = setting.boot(BOOT_DEADLINE).unwrap();
+    let begun = Instant::now();
+    let panic = machine.call(&write("/proc/sysrq-trigger", "c"), BOOT_DEADLINE);
+    assert!(begun.elapsed() < BOOT_DEADLINE, "the panic was noticed after the deadline");
     check(panic, "the kernel panicked: sysrq triggered crash");
 }
 
