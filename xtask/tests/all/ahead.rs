@@ -3,7 +3,7 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, signal, stored},
+    stage::{TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, signal, stored, whole_host},
 };
 use lab::results::{Run, Status};
 use rustix::process::Signal;
@@ -58,7 +58,7 @@ fn latest(results: &Path) -> Run {
 
 #[test]
 fn every_machine_but_the_first_is_restored_ahead_and_has_its_files_in_its_own_place() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let all = [("a", TRIVIAL), ("b", BOOTS), ("c", TRIVIAL), ("d", UNSUPPORTED)];
@@ -87,7 +87,7 @@ fn every_machine_but_the_first_is_restored_ahead_and_has_its_files_in_its_own_pl
 
 #[test]
 fn none_is_restored_ahead_where_there_are_more_jobs_than_cpus() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let one = scenarios(directory.path(), [("a", TRIVIAL)]);
@@ -98,7 +98,7 @@ fn none_is_restored_ahead_where_there_are_more_jobs_than_cpus() {
 
 #[test]
 fn a_machine_that_no_turn_takes_any_more_is_gone_with_the_run() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let failing = scenarios(directory.path(), [("a", FAILS), ("b", TRIVIAL)]);
@@ -131,7 +131,7 @@ fn signalled(directory: &Path, by: Signal) -> PathBuf {
 
 #[test]
 fn an_interrupted_run_leaves_no_machine_and_no_directory_of_one() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let run = signalled(directory.path(), Signal::INT);
     assert_eq!(survivors(directory.path()), [""; 0]);
@@ -141,7 +141,7 @@ fn an_interrupted_run_leaves_no_machine_and_no_directory_of_one() {
 
 #[test]
 fn a_run_killed_hard_leaves_no_machine_and_the_next_one_clears_its_directory_away() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let killed = signalled(directory.path(), Signal::KILL);
     // The kernel kills them asynchronously.

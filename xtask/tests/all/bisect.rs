@@ -2,7 +2,7 @@
 
 use crate::{
     kernel_commits::{Repository, SCENARIO},
-    stage::{ONE_RUN, cache, check, said, scratch, signal, stored, xtask},
+    stage::{cache, check, said, scratch, share_host, signal, stored, xtask},
     watched::Mark,
 };
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ const OWN: [&str; 4] = ["bisect", "builds", "snapshots", "times.json"];
 
 #[test]
 fn commits_are_bisected_on_booted_kernels_and_one_that_was_killed_goes_on() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let repository = Repository::new(directory.path());
     let own = cache(directory.path(), &OWN, true);

@@ -1,7 +1,7 @@
 //! Scenarios of real kernel bugs, on a pinned distribution kernel; those that have been fixed since also on the default
 //! kernel.
 
-use crate::stage::{ONE_RUN, check, root, run, scratch, stored};
+use crate::stage::{check, root, run, scratch, share_host, stored};
 use lab::{
     kernel::KernelSpec,
     results::{
@@ -16,7 +16,7 @@ const FIXED: &str = "6.12";
 
 #[test]
 fn a_bug_fails_where_it_is_and_passes_where_it_is_fixed() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let fixed = [
         ("bugs/arg0", "expected EINVAL, found ENOENT"),
         ("bugs/uprobe-file-offset", "half == 0x6b72616d }: found 3, expected none"),

@@ -3,7 +3,7 @@
 use crate::{
     patience::wait_for,
     slow_tree::SlowTree,
-    stage::{ONE_RUN, cache, check, said, scratch, xtask},
+    stage::{cache, check, said, scratch, share_host, xtask},
 };
 use std::{
     fs,
@@ -30,7 +30,7 @@ fn add_build(cache: &Path, name: &str) {
 
 #[test]
 fn a_cache_in_use_is_not_pruned_until_its_user_has_exited_or_was_killed() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let tree = SlowTree::new(directory.path());
     let cache = cache(directory.path(), &["builds"], true);
@@ -62,7 +62,7 @@ fn a_cache_in_use_is_not_pruned_until_its_user_has_exited_or_was_killed() {
 
 #[test]
 fn a_new_build_evicts_what_was_not_used_for_the_longest_time() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let tree = SlowTree::new(directory.path());
     let cache = cache(directory.path(), &["builds"], true);

@@ -1,6 +1,6 @@
 //! The command line as a user sees it: exit codes, and the messages for bad input.
 
-use crate::stage::{ONE_RUN, check, kill_hard, scratch, signal, xtask};
+use crate::stage::{check, kill_hard, scratch, share_host, signal, xtask};
 use lab::host::process::write_program;
 use rustix::process::Signal;
 use std::{
@@ -80,7 +80,7 @@ fn path_without(directory: &Path, program: &str) -> PathBuf {
 
 #[test]
 fn a_missing_gdb_is_named_where_crash_attaches() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let path = path_without(directory.path(), "gdb-multiarch");
     let run = |step: &str| {
@@ -148,7 +148,7 @@ fn a_lost_network_is_said_and_leaves_nothing() {
 
 #[test]
 fn what_cannot_be_probed_fails_by_preflight_or_in_the_kernels_words() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let check = |probe: &str, expect: &[&str]| {
         let yaml =
@@ -168,7 +168,7 @@ fn what_cannot_be_probed_fails_by_preflight_or_in_the_kernels_words() {
 
 #[test]
 fn a_results_directory_that_is_full_is_the_labs_error() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let full = directory.path().join("full");
     fs::create_dir(&full).unwrap();
@@ -187,7 +187,7 @@ fn a_results_directory_that_is_full_is_the_labs_error() {
 
 #[test]
 fn two_labs_at_once_both_pass() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let start = |name: &str| {
         let mut command = run(&directory.path().join(name), "probes/eventfd-write");
@@ -245,7 +245,7 @@ fn is_gone_soon(pid: u32) -> bool {
 
 #[test]
 fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let (mut lab, qemu) = running_lab(directory.path());
     signal(&lab, Signal::INT);
@@ -258,7 +258,7 @@ fn ctrl_c_leaves_nothing_running_and_nothing_half_written() {
 
 #[test]
 fn a_killed_lab_takes_its_qemu_with_it() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let (mut lab, qemu) = running_lab(directory.path());
     kill_hard(&mut lab);

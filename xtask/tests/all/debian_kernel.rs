@@ -2,7 +2,7 @@
 //! headers, and features that it lacks are reported.
 
 use crate::stage::{
-    ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored, xtask,
+    TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, share_host, stored, whole_host, xtask,
 };
 use lab::results::{ScenarioResult, Status};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn result<'a>(results: &'a [ScenarioResult], name: &str) -> &'a ScenarioResult {
 
 #[test]
 fn a_shipped_kernel_passes_what_it_can_and_says_what_it_has_not() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let all = [
@@ -102,7 +102,7 @@ steps: [ { read: /proc/modules, text: { contains: [virtio_pci, virtio_console, q
 
 #[test]
 fn a_kernel_whose_devices_are_modules_boots() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let one = scenarios(directory.path(), [("modules", BOOTS_WITH_MODULES)]);

@@ -1,6 +1,6 @@
 //! `lab explore` on a real kernel: what the model predicts is what the kernel does.
 
-use crate::stage::{ONE_RUN, check, root, said, scratch, signal, xtask};
+use crate::stage::{check, root, said, scratch, share_host, signal, xtask};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 #[test]
 fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let mut explore = xtask();
     explore.args(["lab", "explore", "--sequences", "40", "--seed", "1", "--results"]);
@@ -20,7 +20,7 @@ fn a_kernel_agrees_with_the_model_and_leaves_no_results() {
 
 #[test]
 fn ctrl_c_ends_a_search_which_says_what_it_came_to() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let mut explore = xtask();
     // With several machines, one is in the middle of its steps.
@@ -38,7 +38,7 @@ fn ctrl_c_ends_a_search_which_says_what_it_came_to() {
 
 #[test]
 fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let finding = root().join("scenarios/bugs/stacktrace-command.yaml");
     let mut explore = xtask();
@@ -55,7 +55,7 @@ fn a_mail_about_a_finding_has_steps_that_need_no_lab() {
 
 #[test]
 fn a_corpus_becomes_smaller_and_what_was_found_runs_again() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let corpus = directory.path().join("corpus");
     let explore = |options: &str| {

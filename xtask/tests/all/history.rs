@@ -2,7 +2,7 @@
 //! in headless Chromium. Screenshots are kept in `target/screenshots/`.
 
 use crate::stage::{
-    ONE_RUN, TRIVIAL, check, labels, run, run_directory, said, scenarios, scratch, stored, xtask,
+    TRIVIAL, check, labels, run, run_directory, said, scenarios, scratch, share_host, stored, xtask,
 };
 use checkers::browser::Browser;
 use lab::{
@@ -62,7 +62,7 @@ fn night(directory: &Path, scenarios: &Path, code: i32) -> PathBuf {
 
 #[test]
 fn a_failure_is_run_again_and_a_night_fails_for_what_is_new() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let directory = directory.path();
     check(&mut history(&["night"], directory), 2, &["no history in `", "lab history add REPORT --into"]);
@@ -107,7 +107,7 @@ fn a_failure_is_run_again_and_a_night_fails_for_what_is_new() {
 
 #[test]
 fn a_failure_that_passes_the_next_time_is_a_flake() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let directory = directory.path();
     let scenarios = scenarios(directory, [("flake", FLAKE)]);
@@ -140,7 +140,7 @@ const BREAKS: usize = 9;
 
 #[test]
 fn the_site_of_real_nights_is_read_in_the_light_in_the_dark_and_on_a_phone() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let directory = directory.path();
     let results = directory.join("results");

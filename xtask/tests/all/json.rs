@@ -1,6 +1,6 @@
 //! `--json`: what programs read of one run on the default kernel, by each verb that prints a table.
 
-use crate::stage::{ONE_RUN, TRIVIAL, run, scenarios, scratch, xtask};
+use crate::stage::{TRIVIAL, run, scenarios, scratch, share_host, xtask};
 use serde_json::Value;
 use std::{fs, process::Command};
 
@@ -26,7 +26,7 @@ fn lab(arguments: &[&str]) -> Command {
 
 #[test]
 fn a_run_and_what_is_asked_about_it() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL), ("wrong", WRONG)]);

@@ -2,7 +2,7 @@
 
 use crate::{
     pty::Pty,
-    stage::{ONE_RUN, scratch},
+    stage::{scratch, share_host},
     watched::Mark,
 };
 use std::{
@@ -47,7 +47,7 @@ fn is_empty(results: &Path) {
 
 #[test]
 fn a_shell_on_a_terminal_is_one() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let results = scratch();
     let (lab, mark) = lab(results.path(), &["shell"]);
     let mut pty = Pty::new(lab, 33, 99);
@@ -87,7 +87,7 @@ fn a_shell_on_a_terminal_is_one() {
 
 #[test]
 fn a_key_leaves_a_guest_whatever_it_does() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let results = scratch();
     let (lab, mark) = lab(results.path(), &["shell"]);
     let mut pty = Pty::new(lab, 24, 80);
@@ -102,7 +102,7 @@ fn a_key_leaves_a_guest_whatever_it_does() {
 
 #[test]
 fn a_guest_that_panics_under_ones_hands_says_so_and_leaves_its_files() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let results = scratch();
     let (lab, mark) = lab(results.path(), &["shell"]);
     let mut pty = Pty::new(lab, 24, 80);
@@ -122,7 +122,7 @@ fn a_guest_that_panics_under_ones_hands_says_so_and_leaves_its_files() {
 
 #[test]
 fn commands_from_a_pipe_are_run_and_nothing_of_their_output_is_lost() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let script = "uname -r; echo to stderr >&2; cat /sys/module/ftracehook/initstate; seq 300000; exit 4";
     let (code, stdout, stderr) = run(&["shell", "--load", "ftracehook"], script);
     assert_eq!(code, Some(1), "{stderr}");
@@ -136,7 +136,7 @@ fn commands_from_a_pipe_are_run_and_nothing_of_their_output_is_lost() {
 
 #[test]
 fn a_shell_in_a_debian_userland_has_its_tools() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let script = "cat /etc/debian_version; echo $BASH; command -v strace trace-cmd eventfd; ls /modules; pwd";
     let (code, stdout, stderr) = run(&["shell", "--userland", "debian"], script);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
@@ -160,7 +160,7 @@ fn what_is_not_there_is_said_before_a_machine_starts() {
 
 #[test]
 fn gdb_stops_in_the_kernel_and_knows_the_modules() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let commands = [
         "break eventfd_write",
         "continue",
@@ -185,7 +185,7 @@ fn gdb_stops_in_the_kernel_and_knows_the_modules() {
 
 #[test]
 fn gdb_on_a_terminal_is_interrupted_and_left_by_its_keys() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let results = scratch();
     let (lab, mark) = lab(results.path(), &["gdb"]);
     let mut pty = Pty::new(lab, 24, 200);

@@ -3,7 +3,7 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, cache, check, kill_hard, run, said, scenarios, scratch, xtask},
+    stage::{cache, check, kill_hard, run, said, scenarios, scratch, share_host, xtask},
 };
 use std::{
     fs,
@@ -106,7 +106,7 @@ fn isolated<'a>(command: &'a mut Command, cache: &Path) -> &'a mut Command {
 
 #[test]
 fn a_kernel_is_pulled_by_a_machine_that_cannot_build_it() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let registry = Registry::start(directory.path());
     let empty = cache(directory.path(), &OWN, true);
@@ -140,7 +140,7 @@ fn a_kernel_is_pulled_by_a_machine_that_cannot_build_it() {
 
 #[test]
 fn a_killed_push_leaves_no_tag_and_a_damaged_layer_is_refused_by_name() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let registry = Registry::start(directory.path());
     let mut push = registry.transfer("push").spawn().unwrap();
@@ -168,7 +168,7 @@ fn a_killed_push_leaves_no_tag_and_a_damaged_layer_is_refused_by_name() {
 
 #[test]
 fn a_registry_has_a_certificate_and_knows_those_who_logged_in_with_docker() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let registry = Registry::secure(directory.path());
     let empty = cache(directory.path(), &OWN, true);

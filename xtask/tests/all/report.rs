@@ -1,7 +1,7 @@
 //! `report.html` in headless Chromium, from a real run of scenarios that pass, fail and cause a splat.
 //! Screenshots are kept in `target/screenshots/`.
 
-use crate::stage::{ONE_RUN, check, run, scenarios, scratch};
+use crate::stage::{check, run, scenarios, scratch, share_host};
 use checkers::browser::Browser;
 use lab::{
     host::prerequisites::{self, Need},
@@ -130,7 +130,7 @@ fn report(directory: &Path) -> PathBuf {
 
 #[test]
 fn a_report_is_read_by_mouse_and_keyboard_in_the_light_and_in_the_dark_on_a_desk_and_on_a_phone() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let mut page = Page::open(&report(directory.path()));
     the_list_has_every_result(&mut page);

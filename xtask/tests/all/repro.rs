@@ -1,6 +1,6 @@
 //! A failure, from the run that writes its `repro.yaml` to its reproduction from that file alone.
 
-use crate::stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, scenarios, scratch, stored, xtask};
+use crate::stage::{TRIVIAL, UNSUPPORTED, check, labels, run, scenarios, scratch, share_host, stored, xtask};
 use lab::reproducer::{Broken, FILE, Reproducer};
 use std::{
     fs,
@@ -84,7 +84,7 @@ fn changed(file: &Path, change: impl FnOnce(&mut Reproducer)) -> PathBuf {
 
 #[test]
 fn a_failure_happens_again_from_its_file_alone_and_a_change_is_told() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let file = failed(directory.path(), FAILING);
     check(repro(&file).args(["--repeat", "2"]), 0, &["reproduced: expectation 2", "reproduced 2 of 2"]);
@@ -108,7 +108,7 @@ fn a_failure_happens_again_from_its_file_alone_and_a_change_is_told() {
 
 #[test]
 fn what_a_failure_does_not_need_is_dropped_from_its_file() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let file = failed(directory.path(), FAILING);
     let smaller = directory.path().join("smaller.yaml");
@@ -140,7 +140,7 @@ fn what_a_failure_does_not_need_is_dropped_from_its_file() {
 
 #[test]
 fn modules_come_with_the_file() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let file = failed(directory.path(), DYING);
     let found = Reproducer::read(&file).unwrap();
@@ -165,7 +165,7 @@ fn modules_come_with_the_file() {
 
 #[test]
 fn workloads_come_with_the_file() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let at = |name: &str| directory.path().join(name);
     let source = "#include <stdio.h>\n#include \"mine.h\"\nint main(int count, char **words)\n{\n\t\

@@ -6,8 +6,8 @@ use crate::{
     patience::wait_for,
     slow_tree::SlowTree,
     stage::{
-        ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, kill_hard, labels, run, run_directory, said, scenarios,
-        scratch, stored,
+        TRIVIAL, UNSUPPORTED, cache, check, kill_hard, labels, run, run_directory, said, scenarios, scratch,
+        share_host, stored, whole_host,
     },
 };
 use lab::{cache::Cache, progress::Progress, results::Status};
@@ -20,7 +20,7 @@ use std::{
 
 #[test]
 fn a_run_killed_hard_leaves_what_it_found_and_the_next_one_works() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let three = scenarios(directory.path(), [("a", UNSUPPORTED), ("b", TRIVIAL), ("c", TRIVIAL)]);
@@ -45,7 +45,7 @@ fn a_run_killed_hard_leaves_what_it_found_and_the_next_one_works() {
 
 #[test]
 fn a_kernel_build_killed_hard_goes_on_the_next_time() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let tree = SlowTree::new(directory.path());
     let cache = cache(directory.path(), &["builds"], true);
@@ -62,7 +62,7 @@ fn a_kernel_build_killed_hard_goes_on_the_next_time() {
 
 #[test]
 fn a_full_cache_is_said_and_the_next_run_works() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let Some(mount) = Mount::tmpfs(&directory.path().join("cache"), "size=512k") else { return };
     let cache = cache(directory.path(), &["workloads", "initramfs"], true);
@@ -81,7 +81,7 @@ fn a_full_cache_is_said_and_the_next_run_works() {
 
 #[test]
 fn a_results_directory_that_is_read_only_is_said() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let Some(mount) = Mount::tmpfs(&results, "size=64m") else { return };
@@ -94,7 +94,7 @@ fn a_results_directory_that_is_read_only_is_said() {
 
 #[test]
 fn a_disk_that_fills_in_the_middle_of_a_run_ends_it_with_what_was_found() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     // Room for the files of two or three scenarios.
@@ -109,7 +109,7 @@ fn a_disk_that_fills_in_the_middle_of_a_run_ends_it_with_what_was_found() {
 
 #[test]
 fn damaged_cache_entries_are_made_again() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let cache = cache(directory.path(), &["agent", "workloads", "initramfs", "times.json"], false);
     fs::write(cache.join("times.json"), "{\"6.12\": [").unwrap();
@@ -144,7 +144,7 @@ fn poll(lab: &mut Child, results: &Path) -> u32 {
 
 #[test]
 fn two_hundred_scenarios_with_eight_jobs_end_in_order_and_no_reader_sees_half_a_file() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     // Eight machines at once, however many CPUs there are; the other scenarios take no time.
@@ -169,7 +169,7 @@ fn two_hundred_scenarios_with_eight_jobs_end_in_order_and_no_reader_sees_half_a_
 
 #[test]
 fn a_guest_that_floods_its_output_console_or_port_is_capped_and_named() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let floods = scenarios(
@@ -231,7 +231,7 @@ fn a_terminal_is_never_written_control_characters_of_a_file() {
 
 #[test]
 fn a_lab_without_privileges_runs_with_a_cache_of_its_own() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     // Below /tmp, since other users may not be able to reach this checkout.
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();

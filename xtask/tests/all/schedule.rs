@@ -1,7 +1,7 @@
 //! The selection, repetition and order of scenarios that a user requests.
 
 use crate::stage::{
-    ONE_RUN, TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored, xtask,
+    TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, stored, whole_host, xtask,
 };
 
 #[test]
@@ -39,7 +39,7 @@ fn the_order_of_a_seed_is_reproducible_and_shards_make_up_the_whole() {
 
 #[test]
 fn repeats_have_places_of_their_own_and_what_failed_is_run_again_alone() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let fails = "summary: x\nsteps: [{ read: trace_clock, text: { contains: [sundial] } }]\n";

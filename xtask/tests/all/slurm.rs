@@ -3,7 +3,7 @@
 use crate::{
     cluster::Cluster,
     patience::wait_for,
-    stage::{ONE_RUN, cache, check, run_directory, said, scratch, stored, xtask},
+    stage::{cache, check, run_directory, said, scratch, stored, whole_host, xtask},
 };
 use std::{collections::BTreeSet, fs, thread, time::Duration};
 
@@ -13,7 +13,7 @@ const PLAN: [&str; 8] =
 
 #[test]
 fn a_job_array_with_a_killed_task_ends_in_a_complete_report() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let place = scratch();
     let at = |name: &str| place.path().join(name);
     let short = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::{
     runner::{Runner, Workflow},
-    stage::{ONE_RUN, cache, check, root, said, scratch, stored, xtask},
+    stage::{cache, check, root, said, scratch, share_host, stored, whole_host, xtask},
 };
 use checkers::actionlint;
 use lab::{
@@ -104,7 +104,7 @@ fn actionlint_complains_of_what_is_wrong_and_of_nothing_else() {
 
 #[test]
 fn the_steps_of_two_nights_end_in_one_report_each() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let mut nightly = Workflow::load(&files()[1]);
     // They take hours, and have no part in the report.
@@ -211,7 +211,7 @@ fn results_of(artifact: &Path) -> PathBuf {
 
 #[test]
 fn modules_are_built_against_a_build_without_object_files() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let cache = cache(directory.path(), &["builds", "modules", "times.json"], true);
     // Hard links can be removed without affecting the real cache.

@@ -3,7 +3,7 @@
 use crate::{
     patience::wait_for,
     stage::{
-        ONE_RUN, TRIVIAL, UNSUPPORTED, cache, check, run, run_directory, said, scenarios, scratch, signal,
+        TRIVIAL, UNSUPPORTED, cache, check, run, run_directory, said, scenarios, scratch, share_host, signal,
         stored,
     },
     tree::{tree, unfinished},
@@ -103,7 +103,7 @@ impl Setting {
 
 #[test]
 fn later_runs_at_earlier_times_are_the_latest_ones() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let setting = Setting::new();
     let now = setting.check_at("+0");
     let yesterday = setting.check_at("-1d");
@@ -118,7 +118,7 @@ fn later_runs_at_earlier_times_are_the_latest_ones() {
 
 #[test]
 fn a_clock_that_is_set_back_during_a_run_does_not_disturb_it() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let setting = Setting::new();
     setting.check_at("+0");
     setting.check(|| {
@@ -138,7 +138,7 @@ fn a_clock_that_is_set_back_during_a_run_does_not_disturb_it() {
 
 #[test]
 fn entries_of_the_cache_that_were_used_in_the_future_are_used() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let setting = Setting::new();
     let snapshots = setting.directory.path().join("cache/snapshots");
     let future = SystemTime::now() + Duration::from_secs(86_400);

@@ -2,7 +2,7 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, cache, check, run, said, scenarios, scratch, stored, xtask},
+    stage::{cache, check, run, said, scenarios, scratch, share_host, stored, xtask},
 };
 use lab::{
     host::git::git,
@@ -94,7 +94,7 @@ fn thief(host: &Host) -> impl Fn(&mut Reproducer) {
 
 #[test]
 fn code_in_a_reproducer_reaches_nothing_of_the_host() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let quoted = |path: &Path| format!("\\\"{}\\\"", path.display());
     for level in ["bubblewrap", "landlock"] {
@@ -114,7 +114,7 @@ fn code_in_a_reproducer_reaches_nothing_of_the_host() {
 
 #[test]
 fn what_a_build_leaves_is_not_followed() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let link = format!(
         "$(shell ln -sf {} $(src)/other.ko; echo other.ko > $(src)/modules.order)\n\
@@ -131,7 +131,7 @@ fn what_a_build_leaves_is_not_followed() {
 
 #[test]
 fn a_configuration_value_is_no_code() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let shell = format!("CONFIG_INITRAMFS_SOURCE=\"$(shell touch {})\"\n", host.at("mark").display());
     let configured = |reproducer: &mut Reproducer| append(reproducer, "kernels/base.config", &shell);
@@ -140,7 +140,7 @@ fn a_configuration_value_is_no_code() {
 
 #[test]
 fn a_patched_kernel_is_built_confined() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let payload = format!("$(shell touch {})\n+$(error patched)", host.at("mark").display());
     let patched = |reproducer: &mut Reproducer| {
@@ -184,7 +184,7 @@ impl Drop for Daemon {
 
 #[test]
 fn a_kernel_from_git_is_built_confined() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let tree = host.at("served/linux");
     fs::create_dir_all(&tree).unwrap();
@@ -216,7 +216,7 @@ fn a_kernel_from_git_is_built_confined() {
 
 #[test]
 fn without_confinement_code_runs_only_if_it_is_trusted() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let host = Host::new();
     let unconfined = |trust: &[&str]| {
         let mut command = host.repro(thief(&host));

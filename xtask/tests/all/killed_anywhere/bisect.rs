@@ -3,7 +3,7 @@
 use super::Victim;
 use crate::{
     kernel_commits::{Repository, SCENARIO},
-    stage::{ONE_RUN, cache, scratch},
+    stage::{cache, scratch, share_host},
     traced::Call,
     tree::{tree, unfinished},
 };
@@ -11,7 +11,7 @@ use std::{fs, path::PathBuf};
 
 #[test]
 fn a_bisection_keeps_its_verdicts_until_its_result_is_stored() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let repository = Repository::new(directory.path());
     let own = cache(directory.path(), &["bisect", "builds", "snapshots", "times.json"], true);

@@ -2,7 +2,7 @@
 
 use super::Victim;
 use crate::{
-    stage::{ONE_RUN, TRIVIAL, check, run, scenarios, scratch, xtask},
+    stage::{TRIVIAL, check, run, scenarios, scratch, share_host, xtask},
     tree::{Tree, is_below_temporary, restore, tree, unfinished},
 };
 use std::{
@@ -78,7 +78,7 @@ impl Stored {
 
 #[test]
 fn a_merge_into_a_report_leaves_the_old_one_or_the_new_one() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let stored = Stored::new(directory.path());
     let new = stored.merged();
@@ -106,7 +106,7 @@ fn a_merge_into_a_report_leaves_the_old_one_or_the_new_one() {
 
 #[test]
 fn a_merge_into_new_results_on_another_disk_leaves_no_part_of_a_file() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("unsupported: there is no /dev/shm");
         return;
@@ -160,7 +160,7 @@ fn a_merge_into_new_results_on_another_disk_leaves_no_part_of_a_file() {
 
 #[test]
 fn a_report_is_written_whole() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let stored = Stored::new(directory.path());
     let new = tree(&stored.report());

@@ -7,7 +7,7 @@ mod prune;
 pub(crate) use merge::Stored;
 
 use crate::{
-    stage::{ONE_RUN, TRIVIAL, UNSUPPORTED, check, run, scenarios, scratch, stored},
+    stage::{TRIVIAL, UNSUPPORTED, check, run, scenarios, scratch, share_host, stored},
     traced::{Call, changes, kill_at, spread},
     tree::{is_below_temporary, restore, tree, unfinished},
 };
@@ -59,7 +59,7 @@ impl Victim<'_> {
 
 #[test]
 fn a_run_leaves_whole_results() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let (results, kept) = (directory.path().join("results"), directory.path().join("kept"));
     let two = scenarios(directory.path(), [("a", TRIVIAL), ("b", UNSUPPORTED)]);

@@ -2,7 +2,7 @@
 
 use super::Victim;
 use crate::{
-    stage::{ONE_RUN, cache, root, scratch, xtask},
+    stage::{cache, root, scratch, share_host, xtask},
     tree::{Tree, restore, tree, unfinished},
 };
 use lab::{Lab, kernel};
@@ -13,7 +13,7 @@ use std::{
 
 #[test]
 fn a_cache_that_is_pruned_has_whole_entries() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let real = Lab::open(root()).unwrap();
     let identity = kernel::identify(&real, kernel::DEFAULT).unwrap();

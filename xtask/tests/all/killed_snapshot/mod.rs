@@ -3,7 +3,7 @@
 
 use crate::{
     patience::{PATIENCE, wait_for},
-    stage::{ONE_RUN, TRIVIAL, cache, check, kill_hard, run, said, scenarios, scratch},
+    stage::{TRIVIAL, cache, check, kill_hard, run, said, scenarios, scratch, share_host},
 };
 use std::{
     fs,
@@ -71,7 +71,7 @@ fn kill_at(lab: &mut Child, snapshots: &Path, moment: fn(&Seen<'_>) -> bool) -> 
 }
 
 fn check_moment(moment: fn(&Seen<'_>) -> bool) {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let cache = cache(directory.path(), &["snapshots", "times.json"], true);
     let (snapshots, results) = (cache.join("snapshots"), directory.path().join("results"));

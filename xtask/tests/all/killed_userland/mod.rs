@@ -2,7 +2,7 @@
 
 use crate::{
     patience::wait_for,
-    stage::{ONE_RUN, check, run, said, scenarios, scratch, signal, stored},
+    stage::{check, run, said, scenarios, scratch, share_host, signal, stored, whole_host},
     watched::Mark,
 };
 use lab::results::Status;
@@ -123,19 +123,19 @@ fn ended_by(by: Signal, code: Option<i32>) {
 
 #[test]
 fn a_lab_killed_hard_leaves_no_guest_with_a_userland_and_none_of_its_files() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     ended_by(Signal::KILL, None);
 }
 
 #[test]
 fn ctrl_c_leaves_no_guest_with_a_userland_and_none_of_its_files() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     ended_by(Signal::INT, Some(3));
 }
 
 #[test]
 fn a_deadline_ends_a_guest_with_a_userland_and_names_the_step() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let yaml =
@@ -161,7 +161,7 @@ steps:
 
 #[test]
 fn guests_with_a_userland_run_side_by_side() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let two = scenarios(directory.path(), [("one", BESIDE), ("other", BESIDE)]);

@@ -4,7 +4,7 @@ use crate::{
     kernel_commits::{Repository, SCENARIO},
     killed_anywhere::Stored,
     mount::Mount,
-    stage::{ONE_RUN, TRIVIAL, cache, check, run, said, scenarios, scratch, xtask},
+    stage::{TRIVIAL, cache, check, run, said, scenarios, scratch, share_host, xtask},
     tree::{restore, tree, unfinished},
 };
 use std::{
@@ -51,7 +51,7 @@ impl Disk {
 
 #[test]
 fn a_report_on_a_disk_without_room_stays_as_it_was() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let stored = Stored::new(directory.path());
     let Some(disk) = Disk::new(directory.path()) else { return };
@@ -98,7 +98,7 @@ fn a_report_on_a_disk_without_room_stays_as_it_was() {
 
 #[test]
 fn new_results_on_a_disk_without_room_leave_the_latest_ones() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let stored = Stored::new(directory.path());
     let Some(disk) = Disk::new(directory.path()) else { return };
@@ -125,7 +125,7 @@ fn new_results_on_a_disk_without_room_leave_the_latest_ones() {
 
 #[test]
 fn times_that_do_not_fit_into_the_cache_are_a_warning_and_the_old_ones_stay() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let Some(disk) = Disk::new(directory.path()) else { return };
     let own = cache(&disk.place, &["times.json"], true);
@@ -148,7 +148,7 @@ fn times_that_do_not_fit_into_the_cache_are_a_warning_and_the_old_ones_stay() {
 
 #[test]
 fn a_bisection_on_a_disk_without_room_goes_on_when_there_is() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let Some(disk) = Disk::new(directory.path()) else { return };
     let repository = Repository::new(directory.path());

@@ -2,7 +2,7 @@
 
 use crate::{
     patience::{PATIENCE, wait_for},
-    stage::{ONE_RUN, cache, check, kill_hard, said, scratch, signal, stored, xtask},
+    stage::{cache, check, kill_hard, said, scratch, signal, stored, whole_host, xtask},
     tree::unfinished,
     watched::Mark,
 };
@@ -42,7 +42,7 @@ fn check_made(cache: &Path, results: &Path) {
 
 #[test]
 fn labs_that_start_together_make_each_entry_once() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let own = cache(directory.path(), &OWN, true);
     let results = directory.path().join("results");
@@ -69,7 +69,7 @@ fn labs_that_start_together_make_each_entry_once() {
 
 #[test]
 fn a_lab_goes_on_if_the_one_that_it_waits_for_is_killed() {
-    let _one = ONE_RUN.lock();
+    let _host = whole_host();
     let directory = scratch();
     let own = cache(directory.path(), &OWN, true);
     let results = directory.path().join("results");

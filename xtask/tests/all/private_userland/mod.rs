@@ -3,7 +3,7 @@
 use crate::{
     killed_userland::{Ended, files},
     patience::wait_for,
-    stage::{ONE_RUN, check, run, said, scenarios, scratch, signal},
+    stage::{check, run, said, scenarios, scratch, share_host, signal},
     watched::Mark,
 };
 use rustix::{
@@ -50,7 +50,7 @@ fn contains(place: &Path, text: &str) -> bool {
 
 #[test]
 fn no_variable_of_the_host_is_in_the_memory_of_a_guest_with_a_userland() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let two = scenarios(directory.path(), [("reads", READS), ("panics", PANICS)]);
@@ -80,7 +80,7 @@ fn connect_as_nobody(path: PathBuf) -> io::Result<UnixStream> {
 
 #[test]
 fn another_user_cannot_connect_to_a_guest_with_a_userland() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     if !rustix::process::geteuid().is_root() {
         eprintln!("unsupported: only root can become another user");
         return;
@@ -135,7 +135,7 @@ fn listening(lab: u32) -> Vec<PathBuf> {
 
 #[test]
 fn a_connection_of_a_process_other_than_qemu_does_not_disturb_a_boot() {
-    let _one = ONE_RUN.lock();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let works = scenarios(directory.path(), [("works", WORKS)]);

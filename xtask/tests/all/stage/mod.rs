@@ -11,12 +11,22 @@ use std::{
     os::unix::{fs::symlink, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::Mutex,
+    sync::{LockResult, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 use tempfile::TempDir;
 
-/// Real runs use all CPUs of the host; running one at a time keeps their deadlines meaningful.
-pub(crate) static ONE_RUN: Mutex<()> = Mutex::new(());
+/// Held by each test that runs machines.
+static HOST: RwLock<()> = RwLock::new(());
+
+/// For a test whose runs have one machine at a time, which leaves a CPU idle: others may run beside it.
+pub(crate) fn share_host() -> LockResult<RwLockReadGuard<'static, ()>> {
+    HOST.read()
+}
+
+/// For a test whose runs use all CPUs, or count what they do with an idle one.
+pub(crate) fn whole_host() -> LockResult<RwLockWriteGuard<'static, ()>> {
+    HOST.write()
+}
 
 /// A scenario that does almost nothing on its machine.
 pub(crate) const TRIVIAL: &str = "summary: a machine boots\nsteps: [read: trace_clock]\n";
