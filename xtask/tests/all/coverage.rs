@@ -1,6 +1,6 @@
 //! `lab run --coverage`, `lab coverage` and `lab affected` on the default kernel.
 
-use crate::stage::{TRIVIAL, check, run, said, scenarios, scratch, whole_host, xtask};
+use crate::stage::{TRIVIAL, check, run, said, scenarios, scratch, share_host, xtask};
 use std::{fs, path::Path, process::Command};
 
 /// Writes to an eventfd.
@@ -14,7 +14,7 @@ fn coverage(results: &Path, arguments: &[&str]) -> Command {
 
 #[test]
 fn a_run_knows_which_lines_each_scenario_ran() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL), ("writes", WRITES)]);
@@ -80,7 +80,7 @@ fn the_report_shows_it(run: &Path, number: u32) {
 
 #[test]
 fn a_few_scenarios_run_what_all_run() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let scenarios = scenarios(directory.path(), [("a", WRITES), ("b", WRITES), ("nothing", TRIVIAL)]);
@@ -119,7 +119,7 @@ fn a_few_scenarios_run_what_all_run() {
 
 #[test]
 fn what_cannot_be_shown_says_why() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let scenarios = scenarios(directory.path(), [("nothing", TRIVIAL)]);
@@ -181,7 +181,7 @@ fn module(mine: &Path) {
 
 #[test]
 fn a_run_knows_which_lines_of_modules_each_scenario_ran() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let outside = tempfile::tempdir().unwrap();

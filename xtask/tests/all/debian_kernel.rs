@@ -2,7 +2,7 @@
 //! headers, and features that it lacks are reported.
 
 use crate::stage::{
-    TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, share_host, stored, whole_host, xtask,
+    TRIVIAL, UNSUPPORTED, check, labels, run, said, scenarios, scratch, share_host, stored, xtask,
 };
 use lab::results::{ScenarioResult, Status};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn result<'a>(results: &'a [ScenarioResult], name: &str) -> &'a ScenarioResult {
 
 #[test]
 fn a_shipped_kernel_passes_what_it_can_and_says_what_it_has_not() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let all = [

@@ -2,7 +2,7 @@
 
 use crate::{
     patience::wait_for,
-    stage::{check, run, said, scenarios, scratch, share_host, signal, stored, whole_host},
+    stage::{check, run, said, scenarios, scratch, share_host, signal, stored},
     watched::Mark,
 };
 use lab::results::Status;
@@ -161,7 +161,7 @@ steps:
 
 #[test]
 fn guests_with_a_userland_run_side_by_side() {
-    let _host = whole_host();
+    let _host = share_host();
     let directory = scratch();
     let results = directory.path().join("results");
     let two = scenarios(directory.path(), [("one", BESIDE), ("other", BESIDE)]);

@@ -18,12 +18,12 @@ use tempfile::TempDir;
 /// Held by each test that runs machines.
 static HOST: RwLock<()> = RwLock::new(());
 
-/// For a test whose runs have one machine at a time, which leaves a CPU idle: others may run beside it.
+/// For a test that runs as well beside another: most have one machine at a time, which leaves a CPU idle.
 pub(crate) fn share_host() -> LockResult<RwLockReadGuard<'static, ()>> {
     HOST.read()
 }
 
-/// For a test whose runs use all CPUs, or count what they do with an idle one.
+/// For a test that starts more machines than the host has CPUs, or counts what is done with an idle one.
 pub(crate) fn whole_host() -> LockResult<RwLockWriteGuard<'static, ()>> {
     HOST.write()
 }
