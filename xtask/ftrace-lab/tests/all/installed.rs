@@ -125,13 +125,13 @@ const DEFECTS: [[&str; 5]; 12] = [
 ];
 
 #[test]
-fn defects_that_show_where_a_module_is_loaded_are_found() {
-    defects_are_found(|check| check == "loads");
+fn defects_of_a_module_in_use_are_found() {
+    defects_are_found(|check| check == "used");
 }
 
 #[test]
-fn defects_that_show_elsewhere_are_found() {
-    defects_are_found(|check| check != "loads");
+fn defects_of_a_module_that_is_not_used_are_found() {
+    defects_are_found(|check| check != "used");
 }
 
 fn defects_are_found(by: impl Fn(&str) -> bool) {
