@@ -30,7 +30,7 @@ pub(super) struct Console {
     socket: UnixStream,
     path: PathBuf,
     copier: Option<JoinHandle<()>>,
-    /// Whether a panic was printed.
+    /// Whether the last line of a panic was printed.
     pub(super) panicked: Arc<AtomicBool>,
 }
 
@@ -58,6 +58,11 @@ impl Console {
     /// Returns the guest's output so far.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.path).unwrap_or_default()).replace('\r', "")
+    }
+
+    /// Returns whether the kernel panicked, also if the panic was dropped, or hung before its last line.
+    pub(super) fn shows_panic(&self) -> bool {
+        self.panicked.load(Relaxed) || panicked(&self.text())
     }
 
     /// Types a key.
@@ -133,7 +138,7 @@ pub fn panic_line(console: &str) -> String {
 }
 
 /// Returns whether a kernel without a pvpanic driver panicked.
-pub(super) fn panicked(console: &str) -> bool {
+fn panicked(console: &str) -> bool {
     console.contains(PANIC)
 }
 
@@ -167,6 +172,20 @@ mod tests {
             console.finish();
             assert_eq!(console.panicked.load(Relaxed), parts[0].contains("end"), "{parts:?}");
         }
+    }
+
+    #[test]
+    fn a_panic_after_a_flood_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut guest, lab) = UnixStream::pair().unwrap();
+        let mut console = Console::copy(lab, &directory.path().join("console.txt")).unwrap();
+        guest.write_all(&vec![b'x'; CONSOLE_MAX as usize]).unwrap();
+        guest
+            .write_all(b"Kernel panic - not syncing: y\n---[ end Kernel panic - not syncing: y ]---\n")
+            .unwrap();
+        drop(guest);
+        console.finish();
+        assert!(!console.text().contains(PANIC) && console.shows_panic());
     }
 
     #[test]

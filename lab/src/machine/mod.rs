@@ -311,7 +311,7 @@ impl Machine {
         match error {
             // Not every kernel has a driver for pvpanic.
             FrameError::Io(error)
-                if error.kind() == io::ErrorKind::TimedOut && console::panicked(&self.console()) =>
+                if error.kind() == io::ErrorKind::TimedOut && self.console.shows_panic() =>
             {
                 self.panic()
             }

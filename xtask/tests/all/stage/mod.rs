@@ -18,12 +18,12 @@ use tempfile::TempDir;
 /// Held by each test that runs machines.
 static HOST: RwLock<()> = RwLock::new(());
 
-/// For a test that runs as well beside another: most have one machine at a time, which leaves a CPU idle.
+/// For a test that runs as well beside another. Most have one machine at a time, which leaves a CPU idle.
 pub(crate) fn share_host() -> LockResult<RwLockReadGuard<'static, ()>> {
     HOST.read()
 }
 
-/// For a test that starts more machines than the host has CPUs, or counts what is done with an idle one.
+/// For a test that another might disturb, such as one that counts what is done with an idle CPU.
 pub(crate) fn whole_host() -> LockResult<RwLockWriteGuard<'static, ()>> {
     HOST.write()
 }
