@@ -13,7 +13,7 @@ use clap::Args;
 use fs_err as fs;
 use lab::{
     checks::Checked,
-    host::prerequisites::Need,
+    host::{prerequisites::Need, scratch::Scratch},
     init::Subject,
     kernel,
     report::{Terminal, summary},
@@ -115,12 +115,13 @@ impl Module {
         if let Some(directory) = &self.eject {
             return eject(&checks, directory);
         }
-        let place = tempfile::tempdir()?;
-        write(&checks, &place.path().join(&name))?;
         let named =
             if self.kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { self.kernels.clone() };
-        let selection = Selection::all(kernel::choose(root(), &named)?, scenario::select(place.path(), &[])?);
+        let chosen = kernel::choose(root(), &named)?;
         let lab = self.setup.ensure(Need::Run)?;
+        let place = Scratch::new(&lab.cache)?;
+        write(&checks, &place.path().join(&name))?;
+        let selection = Selection::all(chosen, scenario::select(place.path(), &[])?);
         let built = kernels(&lab, &selection.kernels, None)?;
         let mut options = Options { jobs: default_jobs(), ..Options::new(root(), selection, &results()) };
         let prepared = prepare_on(&lab, &options, built)?;

@@ -5,8 +5,10 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     Lab,
+    cache::Cache,
     host::prerequisites::Need,
     kernel::{self, Kernel},
+    progress::Progress,
     report::Terminal,
     repro::{Outcome, Ready, show},
     reproducer::Reproducer,
@@ -81,7 +83,7 @@ impl Repro {
         // Before anything is built: an invalid reproducer should not cost a kernel build.
         let reproducer = Reproducer::read(&self.file)?;
         if self.show {
-            print!("{}", show(&reproducer)?);
+            print!("{}", show(&reproducer, &Cache::open(&Progress::new())?)?);
             return Ok(exit::SUCCESS);
         }
         let lab = self.setup.ensure(Need::Run)?;

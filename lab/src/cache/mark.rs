@@ -42,7 +42,7 @@ const NAMES: [&str; 34] = [
     "plugin-target",
     "programs",
     "python",
-    "repro",
+    "scratch",
     "selftests",
     "snapshots",
     "sources",

@@ -12,6 +12,7 @@ pub mod oci;
 pub mod outage;
 pub mod prerequisites;
 pub mod process;
+pub mod scratch;
 pub mod sources;
 pub mod watch;
 pub mod whole;

@@ -3,10 +3,9 @@
 
 use super::Outcome;
 use crate::{
-    cache::Cache,
     context::Lab,
     guest,
-    host::{interrupt, whole::locked_file},
+    host::{interrupt, scratch::Scratch},
     kernel::{self, Kernel, KernelSpec},
     machine::{Snapshots, measured},
     progress::Progress,
@@ -17,22 +16,17 @@ use crate::{
     words::{hex, printable},
 };
 use anyhow::{Context, Result, bail, ensure};
-use fs_err::{self as fs, File};
-use rustix::fs::{FlockOperation, flock};
+use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// The scenario's file in the directory of an unpacked reproducer.
 const SCENARIO: &str = "scenario.yaml";
 
-/// The lock file in that directory while it is in use.
-const LOCK: &str = ".used";
-
 /// A reproducer whose kernel, modules and workloads are built.
 pub struct Ready {
     /// Its unpacked files.
-    place: UnpackedFiles,
+    place: Scratch,
     prepared: Prepared,
     found: ScenarioFile,
     scenario: Scenario,
@@ -43,7 +37,7 @@ pub struct Ready {
 impl Ready {
     /// Unpacks a reproducer, and builds what is not in the cache.
     pub fn new(lab: &Lab, reproducer: &Reproducer, kernel: Option<&Kernel>) -> Result<Ready> {
-        let place = UnpackedFiles::new(&lab.cache)?;
+        let place = Scratch::new(&lab.cache)?;
         put(reproducer.files.iter(), place.path())?;
         for left_out in &reproducer.left_out {
             take(left_out, &lab.root, place.path())?;
@@ -192,35 +186,6 @@ fn differs(then: &Failure, now: &Failure) -> String {
     printable(&said)
 }
 
-/// A directory for an unpacked reproducer, removed on drop.
-struct UnpackedFiles {
-    directory: TempDir,
-    /// Locked as long as this process lives.
-    _lock: File,
-}
-
-impl UnpackedFiles {
-    /// Creates a directory in the cache, and removes those that killed labs left there.
-    fn new(cache: &Cache) -> Result<UnpackedFiles> {
-        let parent = cache.directory("repro")?;
-        for left in fs::read_dir(&parent).into_iter().flatten().flatten() {
-            let lock = File::open(left.path().join(LOCK));
-            if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
-                // Directories that cannot be removed do no harm.
-                let _ = fs::remove_dir_all(left.path());
-            }
-        }
-        let failed = || format!("cannot make a directory in `{}`", parent.display());
-        let directory = tempfile::tempdir_in(&parent).with_context(failed)?;
-        let lock = locked_file(&directory.path().join(LOCK))?;
-        Ok(UnpackedFiles { directory, _lock: lock })
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-}
-
 /// Writes files below `place`. Their paths were checked when the reproducer was read.
 pub(super) fn put<'a>(files: impl Iterator<Item = (&'a String, &'a String)>, place: &Path) -> Result<()> {
     for (path, text) in files {
@@ -291,22 +256,6 @@ fn own_kernel(lab: &Lab, reproducer: &Reproducer) -> Result<Kernel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_killed_lab_left_goes_and_what_is_used_stays() {
-        let root = tempfile::tempdir().unwrap();
-        let cache = Cache::at(root.path()).unwrap();
-        let left = cache.directory("repro").unwrap().join("left");
-        fs::create_dir(&left).unwrap();
-        fs::write(left.join(LOCK), "").unwrap();
-        let used = UnpackedFiles::new(&cache).unwrap();
-        assert!(!left.exists());
-        let path = used.path().to_owned();
-        let other = UnpackedFiles::new(&cache).unwrap();
-        assert!(path.exists() && path != other.path());
-        drop(used);
-        assert!(!path.exists());
-    }
 
     #[test]
     fn what_is_not_inlined_has_to_be_the_same_in_the_checkout() {

@@ -2,7 +2,8 @@
 
 use super::run::{own_kernel_spec, put};
 use crate::{
-    host::confine::gap,
+    cache::Cache,
+    host::{confine::gap, scratch::Scratch},
     kernel::{KernelSpec, SourceSpec},
     reproducer::{MODULES, Origin, Reproducer},
     scenario::{Describe, Scenario},
@@ -16,8 +17,8 @@ use std::{fmt::Write, path::Path};
 ///
 /// # Errors
 /// The reproducer would be refused.
-pub fn show(reproducer: &Reproducer) -> Result<String> {
-    let place = tempfile::tempdir()?;
+pub fn show(reproducer: &Reproducer, cache: &Cache) -> Result<String> {
+    let place = Scratch::new(cache)?;
     put(reproducer.files.iter(), place.path())?;
     let spec = match &reproducer.kernel.source {
         Origin::Pinned(_) => own_kernel_spec(place.path(), reproducer)?,
@@ -170,9 +171,14 @@ mod tests {
         }
     }
 
+    fn shown(reproducer: &Reproducer) -> Result<String> {
+        let root = tempfile::tempdir().unwrap();
+        show(reproducer, &Cache::at(root.path()).unwrap())
+    }
+
     #[test]
     fn everything_that_would_be_done_is_shown() {
-        let shown = show(&reproducer()).unwrap();
+        let shown = shown(&reproducer()).unwrap();
         let commit = "1".repeat(40);
         for line in [
             &format!("  the commit {commit} of https://host.test/linux"),
@@ -192,7 +198,7 @@ mod tests {
     fn what_failed_on_a_working_tree_needs_one() {
         let mut reproducer = reproducer();
         reproducer.kernel.source = Origin::Tree("v6.12-3-gabc".into());
-        let shown = show(&reproducer).unwrap();
+        let shown = shown(&reproducer).unwrap();
         let line = "  nothing: it failed on a working tree (v6.12-3-gabc); name one with `--kernel-tree`\n";
         assert!(shown.contains(line), "{shown}");
     }
@@ -202,7 +208,7 @@ mod tests {
         let mut reproducer = reproducer();
         let kernel = "summary: s\nsource: { tree: /home/me/linux }\nfragments: [base]\n";
         reproducer.files.insert("kernels/6.12.yaml".into(), kernel.into());
-        let error = format!("{:#}", show(&reproducer).unwrap_err());
+        let error = format!("{:#}", shown(&reproducer).unwrap_err());
         assert!(error.contains("the tree `/home/me/linux` on another computer"), "{error}");
     }
 }

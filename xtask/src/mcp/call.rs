@@ -8,7 +8,12 @@ use super::{
 };
 use anyhow::{Context, Result, anyhow};
 use fs_err as fs;
-use lab::{host::process::die_with_parent, words::is_installed};
+use lab::{
+    cache::Cache,
+    host::{process::die_with_parent, scratch::Scratch},
+    progress::Progress,
+    words::is_installed,
+};
 use rmcp::{
     Peer, RoleServer,
     model::{CallToolResult, JsonObject, ProgressNotificationParam, ProgressToken},
@@ -17,16 +22,16 @@ use rmcp::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::VecDeque,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
-use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, BufReader},
     process::{Child, Command},
     sync::{Semaphore, watch},
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 
@@ -109,7 +114,10 @@ impl Caller {
             one = self.running.acquire() => one?,
             () = &mut cancelled => return Err(anyhow!("cancelled")),
         };
-        let inline = words.yaml.as_ref().map(|yaml| Inline::write(&yaml.text)).transpose()?;
+        let inline = match &words.yaml {
+            Some(yaml) => Some(Inline::write(yaml.text.clone()).await?),
+            None => None,
+        };
         let mut child = self.command(tool, &words, inline.as_ref()).spawn().context("cannot run the verb")?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).context("it has no PID")?;
         let mut ended = std::pin::pin!(ended(&mut child, tool.printed, progress));
@@ -195,16 +203,20 @@ async fn last_lines(
 }
 
 /// The file with a scenario that came as text. It exists as long as the call.
-struct Inline(TempDir);
+struct Inline(Scratch);
 
 impl Inline {
-    fn write(text: &str) -> Result<Inline> {
-        let inline = Inline(tempfile::Builder::new().prefix("ftrace-lab-mcp-").tempdir()?);
-        fs::write(inline.path(), text)?;
-        Ok(inline)
+    async fn write(text: String) -> Result<Inline> {
+        // Opening the cache waits for a process that prunes it.
+        let write = move || -> Result<Inline> {
+            let inline = Inline(Scratch::new(&Cache::open(&Progress::new())?)?);
+            fs::write(inline.path(), text)?;
+            Ok(inline)
+        };
+        spawn_blocking(write).await?
     }
 
     fn path(&self) -> PathBuf {
-        Path::new(self.0.path()).join("scenario.yaml")
+        self.0.path().join("scenario.yaml")
     }
 }

@@ -1,7 +1,10 @@
 //! `lab mcp`, spoken to by the client of the protocol's own Python package, which pip fetches into the cache.
 
 use crate::{pip, stage::scratch};
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The packages, each with the hashes of its wheels.
 const REQUIREMENTS: &str = include_str!("../mcp_client/requirements.txt");
@@ -14,9 +17,13 @@ fn file(name: &str) -> PathBuf {
 fn a_client_that_is_not_ours_uses_every_tool() {
     let packages = pip::packages(REQUIREMENTS);
     for mode in ["legacy", "auto"] {
-        let directory = scratch();
+        let (directory, temporary) = (scratch(), scratch());
         let client = pip::python(&packages, &file("client.py"));
         let client = client.arg(mode).arg(directory.path().join("results")).arg(env!("CARGO_BIN_EXE_xtask"));
-        println!("{mode}: {}", client.args(["lab", "mcp"]).directory(directory.path()).run().unwrap());
+        let client = client.args(["lab", "mcp"]).env("TMPDIR", temporary.path());
+        println!("{mode}: {}", client.directory(directory.path()).run().unwrap());
+        // Also the texts of scenarios whose server was killed are in the cache.
+        let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
