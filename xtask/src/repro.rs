@@ -5,10 +5,8 @@ use anyhow::Result;
 use clap::Args;
 use lab::{
     Lab,
-    cache::Cache,
     host::prerequisites::Need,
     kernel::{self, Kernel},
-    progress::Progress,
     report::Terminal,
     repro::{Outcome, Ready, show},
     reproducer::Reproducer,
@@ -83,7 +81,7 @@ impl Repro {
         // Before anything is built: an invalid reproducer should not cost a kernel build.
         let reproducer = Reproducer::read(&self.file)?;
         if self.show {
-            print!("{}", show(&reproducer, &Cache::open(&Progress::new())?)?);
+            print!("{}", show(&reproducer)?);
             return Ok(exit::SUCCESS);
         }
         let lab = self.setup.ensure(Need::Run)?;

@@ -2,8 +2,7 @@
 
 use super::run::{own_kernel_spec, put};
 use crate::{
-    cache::Cache,
-    host::{confine::gap, scratch::Scratch},
+    host::confine::gap,
     kernel::{KernelSpec, SourceSpec},
     reproducer::{MODULES, Origin, Reproducer},
     scenario::{Describe, Scenario},
@@ -17,8 +16,9 @@ use std::{fmt::Write, path::Path};
 ///
 /// # Errors
 /// The reproducer would be refused.
-pub fn show(reproducer: &Reproducer, cache: &Cache) -> Result<String> {
-    let place = Scratch::new(cache)?;
+pub fn show(reproducer: &Reproducer) -> Result<String> {
+    // Not in the cache: looking at a file should not create one.
+    let place = tempfile::tempdir()?;
     put(reproducer.files.iter(), place.path())?;
     let spec = match &reproducer.kernel.source {
         Origin::Pinned(_) => own_kernel_spec(place.path(), reproducer)?,
@@ -171,14 +171,9 @@ mod tests {
         }
     }
 
-    fn shown(reproducer: &Reproducer) -> Result<String> {
-        let root = tempfile::tempdir().unwrap();
-        show(reproducer, &Cache::at(root.path()).unwrap())
-    }
-
     #[test]
     fn everything_that_would_be_done_is_shown() {
-        let shown = shown(&reproducer()).unwrap();
+        let shown = show(&reproducer()).unwrap();
         let commit = "1".repeat(40);
         for line in [
             &format!("  the commit {commit} of https://host.test/linux"),
@@ -198,7 +193,7 @@ mod tests {
     fn what_failed_on_a_working_tree_needs_one() {
         let mut reproducer = reproducer();
         reproducer.kernel.source = Origin::Tree("v6.12-3-gabc".into());
-        let shown = shown(&reproducer).unwrap();
+        let shown = show(&reproducer).unwrap();
         let line = "  nothing: it failed on a working tree (v6.12-3-gabc); name one with `--kernel-tree`\n";
         assert!(shown.contains(line), "{shown}");
     }
@@ -208,7 +203,7 @@ mod tests {
         let mut reproducer = reproducer();
         let kernel = "summary: s\nsource: { tree: /home/me/linux }\nfragments: [base]\n";
         reproducer.files.insert("kernels/6.12.yaml".into(), kernel.into());
-        let error = format!("{:#}", shown(&reproducer).unwrap_err());
+        let error = format!("{:#}", show(&reproducer).unwrap_err());
         assert!(error.contains("the tree `/home/me/linux` on another computer"), "{error}");
     }
 }
