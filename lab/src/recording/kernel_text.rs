@@ -60,7 +60,7 @@ pub(super) fn kernel_texts(
         }
         files.insert(key(OPTIONS), traced.link.text(&options)?);
         files.insert(key(TRACER), traced.link.text(&below(instance, TRACER))?);
-        let others = [TGIDS, DYNAMIC_EVENTS, ONLINE].map(str::to_owned);
+        let others = [DYNAMIC_EVENTS, ONLINE].map(str::to_owned);
         for (name, content) in traced.link.files(&others)? {
             files.insert(key(&name), content);
         }
@@ -73,7 +73,9 @@ pub(super) fn kernel_texts(
         if !refused.is_empty() {
             files.insert(key(REFUSED), refused.join(" "));
         }
-        files.insert(key(TRACE), content(traced, text, instance)?);
+        let (tgids, content) = content(traced, text, instance)?;
+        files.insert(key(TGIDS), tgids);
+        files.insert(key(TRACE), content);
         for name in text.options.keys() {
             let name = name.as_str();
             let was_on = before.lines().any(|option| option == name);
@@ -95,14 +97,28 @@ fn set(traced: &mut Traced<'_>, path: &str, name: &str, on: bool) -> Result<bool
     }
 }
 
-/// Reads the text itself.
-fn content(traced: &mut Traced<'_>, text: &KernelText, instance: Option<&str>) -> Result<String, Death> {
+/// Reads the text itself and the TGIDs that it was printed with. A thread whose events are in the trace may get
+/// its TGID only when it is next switched to or from, after the trace has ended; if one did between the reads,
+/// all is read again.
+fn content(
+    traced: &mut Traced<'_>,
+    text: &KernelText,
+    instance: Option<&str>,
+) -> Result<(String, String), Death> {
     let file = text.cpu.map_or_else(|| TRACE.to_owned(), |cpu| format!("per_cpu/cpu{cpu}/{TRACE}"));
     let path = below(instance, &file);
-    match traced.link.call(&read(&path))? {
-        Reply::Data(data) if is_binary(text) => Ok(data.iter().copied().map(char::from).collect()),
-        Reply::Data(data) => Ok(String::from_utf8_lossy(&data).into_owned()),
-        other => Err(unexpected(&path, &other)),
+    let mut before = traced.link.text(TGIDS)?;
+    loop {
+        let content = match traced.link.call(&read(&path))? {
+            Reply::Data(data) if is_binary(text) => data.iter().copied().map(char::from).collect(),
+            Reply::Data(data) => String::from_utf8_lossy(&data).into_owned(),
+            other => return Err(unexpected(&path, &other)),
+        };
+        let tgids = traced.link.text(TGIDS)?;
+        if tgids == before {
+            return Ok((tgids, content));
+        }
+        before = tgids;
     }
 }
 
