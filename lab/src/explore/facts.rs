@@ -60,6 +60,10 @@ pub(super) struct Known {
     pub(super) filter_no_memory: bool,
     /// An event probe that there is no memory for the files of has none (`bugs/event-directory-no-memory`).
     pub(super) directory_no_memory: bool,
+    /// A field has the name of a probe that may be removed before its event (`bugs/field-name`).
+    pub(super) field_name: bool,
+    /// An open file of its options does not keep an instance from being removed (`bugs/option-removed`).
+    pub(super) option_removed: bool,
     /// A removed trigger still holds the event that it enabled or disabled for a while (`bugs/trigger-release`).
     pub(super) trigger_release: bool,
     /// A buffer that cannot be resized is ENOMEM, whatever the reason: before 6.12 at the latest.
@@ -102,7 +106,8 @@ pub(super) struct Facts {
     pub(super) hooks_by_address: bool,
     /// Whether instances have the graph tracer: since 6.11.
     pub(super) graph_instances: bool,
-    /// Whether an ftrace_ops with IPMODIFY needs SAVE_REGS: without DYNAMIC_FTRACE_WITH_ARGS.
+    /// Whether an ftrace_ops with IPMODIFY needs SAVE_REGS, and a graph tracer looks at what it leaves: without
+    /// DYNAMIC_FTRACE_WITH_ARGS.
     pub(super) ipmodify_saves: bool,
     /// Whether the kernel has livepatches.
     pub(super) livepatch: bool,
@@ -210,6 +215,8 @@ fn known(kernel: &Kernel) -> Known {
         names_unregistered: has("bugs/names-unregistered"),
         filter_no_memory: has("bugs/filter-no-memory"),
         directory_no_memory: has("bugs/event-directory-no-memory"),
+        field_name: has("bugs/field-name"),
+        option_removed: has("bugs/option-removed"),
         trigger_release: has("bugs/trigger-release"),
         resize_errno: !is_since(kernel, "6.12"),
         triggers_ignore_pids: !is_since(kernel, "5.16"),

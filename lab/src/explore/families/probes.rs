@@ -109,6 +109,7 @@ impl Family for Probes {
                 let is_user = model.probes(event).any(|line| line.probe.kind.is_user());
                 let lost = known.uprobe_removed && is_user && model.is_armed(event);
                 !lost
+                    && !(known.field_name && self.removes_some(model, event))
                     && model
                         .can_clear(model.files.iter().any(|((name, _), file)| *name == event && *file.used))
             }
@@ -220,6 +221,16 @@ fn draw_probe(draw: &mut Draw<'_>, function: Function) -> Probe {
         _ => draw.one(&[Arguments::None, Arguments::Own, Arguments::Own, Arguments::Immediate]),
     };
     Probe { kind, function, arguments }
+}
+
+impl Probes {
+    /// Returns whether some of the probes of an event are removed, and others stay.
+    fn removes_some(&self, model: &Model, event: Event) -> bool {
+        let count = |model: &Model| model.probes(event).count();
+        let mut after = model.clone();
+        let _ = self.apply(&mut after);
+        (1..count(model)).contains(&count(&after))
+    }
 }
 
 impl Model {

@@ -124,7 +124,10 @@ impl Family for Readers {
             {
                 false
             }
-            Readers::Instance(name, _, Instances::Remove(_)) => model.has_instance(*name),
+            Readers::Instance(name, held, Instances::Remove(_)) => {
+                let frees = *held == Held::Option && model.facts.known.option_removed;
+                model.has_instance(*name) && !frees
+            }
             Readers::Instance(name, _, change) => model.has_instance(*name) && change.knows(model),
             Readers::Tracer(name, _, tracer) => Functions::Trace(Some(*name), *tracer).knows(model),
             Readers::Event(place, event, file) => {

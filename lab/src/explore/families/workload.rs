@@ -31,7 +31,7 @@ impl Family for Workload {
     }
 
     fn knows(&self, model: &Model) -> bool {
-        model.knows_order() && model.knows_return(Function::Read)
+        model.knows_order() && FUNCTIONS.iter().all(|function| model.knows_return(*function))
     }
 
     fn apply(&self, model: &mut Model) -> Result<(), Errno> {
@@ -104,14 +104,17 @@ impl Model {
     }
 
     /// Returns whether it is known where a function returns to. One that a hook makes return at once returns to its
-    /// caller if the hook is called before what replaces the return address.
+    /// caller if the hook is called before what replaces the return address. Without DYNAMIC_FTRACE_WITH_ARGS, a graph
+    /// tracer takes a call that a hook redirects for one of the function before the wrapper.
     pub(super) fn knows_return(&self, function: Function) -> bool {
         let is_graphed = |at: &Tracing| at.tracer == Tracer::Graph && at.filter.contains(&function);
         let at_return = |line: &Line| {
             (line.probe.kind, line.probe.function) == (Kind::Fexit, function) && self.is_armed(line.event)
         };
-        !(self.acts(Way::Return, function)
-            && (self.tracing.values().any(is_graphed) || self.lines.iter().any(at_return)))
+        let returns = self.acts(Way::Return, function);
+        let misses = self.facts.ipmodify_saves && self.acts(Way::Redirect, function);
+        !(returns && self.lines.iter().any(at_return)
+            || (returns || misses) && self.tracing.values().any(is_graphed))
     }
 
     /// Returns whether the kernel has a function.

@@ -97,6 +97,10 @@ fn a_redirected_call_is_seen_again_by_all_but_its_hook() {
     );
     assert_eq!((traced.traced[&(Tracer::Graph, Function::Write)], *traced.stacked), ([3, 3], 0));
     assert_eq!(traced.records(), 12 + 12);
+    assert!(WORK.is_known(&traced));
+    let mut old = traced;
+    old.facts.ipmodify_saves = true;
+    assert!(!WORK.is_known(&old));
     let off = (Operation::Switches(Switches::Ftrace(false)), "");
     let model = applied_to(model, &[off, (WORK, "")]);
     assert_eq!((*model.hooks[&ONE].hits, model.recorded[&EVENT].len()), (3, 9));

@@ -1,7 +1,8 @@
 //! Probe events.
 
 use super::{
-    EVENT, ONE, OTHER, SEQUENCE, WORK, applied, applied_to, define, enable, entries, make, trigger, writes,
+    EVENT, ONE, OTHER, SEQUENCE, WORK, applied, applied_to, define, enable, entries, make, reads, trigger,
+    writes,
 };
 use crate::explore::{
     facts::{Facts, Known},
@@ -81,6 +82,24 @@ fn a_kprobe_enabled_while_all_are_disarmed_is_armed_with_them_or_left_alone_wher
     let known = Known { kprobe_disarmed: true, ..Known::default() };
     let model = applied_to(Model::new(Facts { known, ..Facts::default() }), &operations[..2]);
     assert!(!enable(None, EVENT, true).is_known(&model) && enable(None, EVENT, false).is_known(&model));
+}
+
+#[test]
+fn a_probe_is_not_removed_before_the_others_of_its_event_where_these_need_its_names() {
+    let remove = |event, function| Operation::Probes(Probes::RemoveAt(event, function));
+    let operations = [(writes(EVENT), ""), (reads(EVENT), ""), (writes(OTHER), "")];
+    let on = |known| applied_to(Model::new(Facts { known, ..Facts::default() }), &operations);
+    let known = |model: &Model| {
+        let all = Operation::Probes(Probes::Remove(List::All, EVENT));
+        let operations = [remove(EVENT, Function::Write), remove(OTHER, Function::Write), all];
+        operations.map(|operation| operation.is_known(model))
+    };
+    assert_eq!(known(&on(Known::default())), [true; 3]);
+    let model = on(Known { field_name: true, ..Known::default() });
+    assert_eq!(known(&model), [false, true, true]);
+    // All but the last one are removed.
+    let model = applied_to(model, &[(enable(None, EVENT, true), "")]);
+    assert_eq!(known(&model), [false, true, false]);
 }
 
 #[test]
