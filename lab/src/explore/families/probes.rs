@@ -108,8 +108,8 @@ impl Family for Probes {
             Probes::Remove(_, event) | Probes::RemoveAt(event, _) => {
                 let is_user = model.probes(event).any(|line| line.probe.kind.is_user());
                 let lost = known.uprobe_removed && is_user && model.is_armed(event);
-                !lost
-                    && !(known.field_name && self.removes_some(model, event))
+                let nameless = known.field_name && self.removes_some(model, event);
+                !(lost || nameless)
                     && model
                         .can_clear(model.files.iter().any(|((name, _), file)| *name == event && *file.used))
             }
