@@ -261,8 +261,13 @@ impl Origins {
 }
 
 /// Returns the name of a thing, and how many users it has. `vfs_write (2) I`: when the second one leaves the function,
-/// the flags may change, to ` O M` for example, but nothing new is there.
+/// the flags may change, to ` O M` for example, but nothing new is there. Nor is there if a module is loaded that a
+/// kretprobe waited for, `r:`, which then is `r10:`.
 fn users(entry: &Leftover) -> (String, usize) {
+    let kretprobe = (entry.kind == LeftoverKind::Probe).then(|| entry.entry.strip_prefix('r')).flatten();
+    if let Some(rest) = kretprobe {
+        return (format!("r{}", rest.trim_start_matches(|c: char| c.is_ascii_digit())), 1);
+    }
     let function = (entry.kind == LeftoverKind::Hook).then(|| entry.entry.split_once(" (")).flatten();
     let Some((name, rest)) = function else { return (entry.entry.clone(), 1) };
     let users = rest.split(')').next().and_then(|users| users.parse().ok());
@@ -289,6 +294,19 @@ mod tests {
             state.take(listed, text.as_bytes());
         }
         state
+    }
+
+    #[test]
+    fn a_kretprobe_that_waited_for_a_module_is_not_left_by_it() {
+        let states = ["", "r:x/e module:function\n", "r10:x/e module:function\n"];
+        let [none, waits, there] = states.map(|text| state(&[("dynamic_events", text)]));
+        let step = |before: &State| {
+            let mut origins = Origins::default();
+            origins.before(before);
+            origins.after(2, &there);
+            none.leftovers(&there).into_iter().map(|left| origins.find(left).step).collect::<Vec<_>>()
+        };
+        assert_eq!((step(&waits), step(&none)), (vec![None], vec![Some(2)]));
     }
 
     fn check(before: &[(&str, &str)], after: &[(&str, &str)], expect: &[&str]) {
