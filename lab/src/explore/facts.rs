@@ -106,9 +106,9 @@ pub(super) struct Facts {
     pub(super) hooks_by_address: bool,
     /// Whether instances have the graph tracer: since 6.11.
     pub(super) graph_instances: bool,
-    /// Whether an ftrace_ops with IPMODIFY needs SAVE_REGS, and a graph tracer looks at what it leaves: without
-    /// DYNAMIC_FTRACE_WITH_ARGS.
-    pub(super) ipmodify_saves: bool,
+    /// Whether the kernel lacks DYNAMIC_FTRACE_WITH_ARGS: an ftrace_ops with IPMODIFY needs SAVE_REGS, and a graph tracer
+    /// does not see a call that a hook redirects.
+    pub(super) lacks_args: bool,
     /// Whether the kernel has livepatches.
     pub(super) livepatch: bool,
     /// The `icount` of the scenarios, whose guests then have one CPU.
@@ -152,7 +152,7 @@ impl Facts {
             direct: has("DYNAMIC_FTRACE_WITH_DIRECT_CALLS"),
             hooks_by_address: is_since(kernel, "5.19"),
             graph_instances: is_since(kernel, "6.11"),
-            ipmodify_saves: !has("DYNAMIC_FTRACE_WITH_ARGS"),
+            lacks_args: !has("DYNAMIC_FTRACE_WITH_ARGS"),
             livepatch: has("LIVEPATCH"),
             icount,
             maps: is_since(kernel, "6.10"),

@@ -244,7 +244,7 @@ impl Family for Hooks {
             }
             let permanent = has_flags && *flag == Flag::Permanent;
             let is_asked = has_flags && *flag == Flag::Regs;
-            let saves_registers = is_asked || way.modifies() && model.facts.ipmodify_saves;
+            let saves_registers = is_asked || way.modifies() && model.facts.lacks_args;
             if way == Way::Redirect && !has_wrappers {
                 return Err("EINVAL");
             }

@@ -112,7 +112,7 @@ impl Model {
             (line.probe.kind, line.probe.function) == (Kind::Fexit, function) && self.is_armed(line.event)
         };
         let returns = self.acts(Way::Return, function);
-        let misses = self.facts.ipmodify_saves && self.acts(Way::Redirect, function);
+        let misses = self.facts.lacks_args && self.acts(Way::Redirect, function);
         !(returns && self.lines.iter().any(at_return)
             || (returns || misses) && self.tracing.values().any(is_graphed))
     }

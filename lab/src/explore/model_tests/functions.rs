@@ -99,7 +99,7 @@ fn a_redirected_call_is_seen_again_by_all_but_its_hook() {
     assert_eq!(traced.records(), 12 + 12);
     assert!(WORK.is_known(&traced));
     let mut old = traced;
-    old.facts.ipmodify_saves = true;
+    old.facts.lacks_args = true;
     assert!(!WORK.is_known(&old));
     let off = (Operation::Switches(Switches::Ftrace(false)), "");
     let model = applied_to(model, &[off, (WORK, "")]);
@@ -148,7 +148,7 @@ fn a_hook_that_saves_registers_is_left_alone_while_ftrace_is_off() {
     let off = hook(ONE, HookChange::Disable, &[]);
     assert!(!off.is_known(&model));
     applied_to(model, &[(Operation::Switches(Switches::Ftrace(true)), ""), (off, "")]);
-    let model = Model::new(Facts { known, ipmodify_saves: true, ..Facts::default() });
+    let model = Model::new(Facts { known, lacks_args: true, ..Facts::default() });
     let on = (made(TWO, Way::Ipmodify, Flag::None), "");
     let model = applied_to(model, &[on, (Operation::Switches(Switches::Ftrace(false)), "")]);
     assert!(!hook(TWO, HookChange::Disable, &[]).is_known(&model));
